@@ -1,4 +1,5 @@
-// Of SubnetService: packets with a wrong P_Key or Q_Key, which ports of RNICs count and tell of.
+// Of SubnetService: packets with a wrong P_Key or Q_Key, which ports of RNICs count and tell of, and switches
+// tell of where they have dropped them.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -16,31 +17,67 @@ void add_saturating(std::uint16_t& counter, std::uint64_t more) {
 
 }  // namespace
 
-/// When all ports are where they stay.
+/// When all ports and switches are where they stay.
 void SubnetService::listen_for_key_violations() {
     for (Port& port : ports_) {
         port.rnic->key_violations = std::make_unique<dataplane::KeyViolationInbox>();
-        port.key_events = control_.event_loop.add(port.rnic->key_violations->fd(),
-                                                  [this, &port] { take_key_violation(port); });
-        port.rnic->device->key_violations = port.rnic->key_violations.get();
+        port.keys.inbox = port.rnic->key_violations.get();
+        listen_for_key_violations(port.node, port.keys);
+        port.rnic->device->key_violations = port.keys.inbox;
+    }
+    for (Switch& each : switches_) {
+        each.keys.inbox = fabrics_[each.fabric].wire->pkey_violations(each.at);
+        if (each.keys.inbox != nullptr) {
+            listen_for_key_violations(each.node, each.keys);
+        }
     }
 }
 
-void SubnetService::take_key_violation(Port& port) {
-    if (const auto violation = port.rnic->key_violations->take()) {
-        port.next_key_trap = subnet_.report(port.node, *violation, clock_now());
-        run();
+void SubnetService::listen_for_key_violations(subnet::NodeId node, KeyReports& keys) {
+    keys.events = control_.event_loop.add(keys.inbox->fd(), [this, node, &keys] {
+        if (const auto violation = keys.inbox->take()) {
+            keys.next_trap = subnet_.report(node, *violation, clock_now());
+            run();
+        }
+    });
+}
+
+void SubnetService::ignore_key_violations() {
+    for (const Port& port : ports_) {
+        port.rnic->device->key_violations = nullptr;
+    }
+    for_each_key_reports([&](const KeyReports& keys) { control_.event_loop.remove(keys.events); });
+}
+
+/// Of nodes that tell.
+template <typename Visit>
+void SubnetService::for_each_key_reports(const Visit& visit) const {
+    for (const Port& port : ports_) {
+        visit(port.keys);
+    }
+    for (const Switch& each : switches_) {
+        if (each.keys.inbox != nullptr) {
+            visit(each.keys);
+        }
     }
 }
 
 /// A flood of them wakes nobody more often than a trap may leave.
 void SubnetService::want_key_violations(TimeNs now) {
-    for (const Port& port : ports_) {
-        dataplane::KeyViolationInbox& inbox = *port.rnic->key_violations;
-        if (inbox.was_taken() && port.next_key_trap <= now) {
-            inbox.want_next();
+    for_each_key_reports([&](const KeyReports& keys) {
+        if (keys.inbox->was_taken() && keys.next_trap <= now) {
+            keys.inbox->want_next();
         }
-    }
+    });
+}
+
+/// When want_key_violations() has something to do.
+TimeNs SubnetService::next_key_event() const {
+    TimeNs next = kNever;
+    for_each_key_reports([&](const KeyReports& keys) {
+        next = keys.inbox->was_taken() ? std::min(next, keys.next_trap) : next;
+    });
+    return next;
 }
 
 void SubnetService::refresh_port_info(subnet::NodeId node) {

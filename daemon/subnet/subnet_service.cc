@@ -22,8 +22,6 @@ using subnet::PortCounter;
 /// What management packets take of a round of the event loop, before clients have their turn.
 constexpr TimeNs kRoundNs = 2'000'000;
 constexpr std::size_t kPacketsPerStep = 32;
-constexpr std::uint16_t kLidsPerBlock = 64;
-constexpr std::size_t kMlidsPerBlock = 32;
 
 std::uint64_t host_order(std::uint64_t guid) {
     return std::endian::native == std::endian::little ? __builtin_bswap64(guid) : guid;
@@ -97,10 +95,7 @@ SubnetService::~SubnetService() {
     control_.gsi = nullptr;
     std::erase(control_.observers, static_cast<RnicObserver*>(this));
     control_.event_loop.remove(timer_events_);
-    for (const Port& port : ports_) {
-        port.rnic->device->key_violations = nullptr;
-        control_.event_loop.remove(port.key_events);
-    }
+    ignore_key_violations();
 }
 
 void SubnetService::add_fabric(std::uint32_t index) {
@@ -115,9 +110,14 @@ void SubnetService::add_fabric(std::uint32_t index) {
         options.description = fabric.switches[at].description;
         options.guid = guid_beside(first_guid, kSwitchGuidBit, at);
         options.port.vl_cap = fabric.vl_cap;
+        options.port.vl_arbitration_cap = fabric.vl_arbitration_cap;
+        options.enforces_pkeys = fabric.enforces_pkeys;
         options.port.lid = fabric.is_planned() ? fabric.switch_lids[at] : std::uint16_t{0};
         switches.push_back(subnet_.add(options));
-        switches_.push_back({switches.back(), index, at});
+        switches_.push_back({switches.back(), index, at, {}});
+        for (unsigned number = 1; number <= options.num_ports; ++number) {
+            read_lanes(switches.back(), {false, at, static_cast<std::uint8_t>(number)}, fabric);
+        }
     }
     for (const auto& [a, b] : fabric.cables) {
         subnet_.connect(switches[a.at], a.port, switches[b.at], b.port);
@@ -153,7 +153,9 @@ void SubnetService::add_port(std::uint32_t index, std::uint32_t number,
     options.port.lid = device.subnet.lid;
     options.port.mtu = static_cast<std::uint8_t>(std::bit_width(device.mtu_bytes / 256));
     options.port.vl_cap = fabric.vl_cap;
-    ports_.push_back({subnet_.add(options), &rnic, index, number, switch_node, uplink.port, false});
+    options.port.vl_arbitration_cap = fabric.vl_arbitration_cap;
+    ports_.push_back({subnet_.add(options), &rnic, index, number, switch_node, uplink.port, false, {}});
+    read_lanes(ports_.back().node, {true, number}, fabric);
     capture_.add(ports_.back().node, device.index);
     subnet_.node(ports_.back().node).ports[1].info.capability_mask |=
         subnet::kIsCommunicationManagementSupported;
@@ -182,6 +184,7 @@ void SubnetService::add_idle_hosts(std::uint32_t index, const std::vector<subnet
         options.pkeys = first.pkeys;
         options.port.mtu = static_cast<std::uint8_t>(std::bit_width(first.mtu_bytes / 256));
         options.port.vl_cap = fabric.vl_cap;
+        options.port.vl_arbitration_cap = fabric.vl_arbitration_cap;
         subnet_.connect(subnet_.add(options), 1, switches[place.at], place.port);
     }
 }
@@ -280,9 +283,7 @@ void SubnetService::arm(bool has_more) {
     for (const auto& administrator : administrators_) {
         next = administrator == nullptr ? next : std::min(next, administrator->next_event());
     }
-    for (const Port& port : ports_) {
-        next = port.rnic->key_violations->was_taken() ? std::min(next, port.next_key_trap) : next;
-    }
+    next = std::min(next, next_key_event());
     if (next != armed_for_) {
         armed_for_ = next;
         timer_.set_at(next);
@@ -320,73 +321,6 @@ void SubnetService::sync(Port& port, bool is_reregister) {
     if (fabrics_[port.fabric].has_external_sm) {
         report_port(control_, *port.rnic, PortFact::kManaged, is_active);
     }
-}
-
-void SubnetService::on_change(subnet::NodeId node, const subnet::Change& change) {
-    if (Port* port = port_of_node(node); port != nullptr) {
-        if (change.kind == subnet::Change::Kind::kPort) {
-            say_is_sm(*port);  // MasterSMLID may be another's
-            sync(*port, change.is_reregister);
-        } else if (change.kind == subnet::Change::Kind::kPkeys) {
-            // QPs keep what stood in their entry until they are modified.
-            port->rnic->device->pkeys = subnet_.node(node).ports[1].pkeys;
-            tell(*port, AsyncEventType::kPkeyChange);
-        }
-        return;
-    }
-    if (const Switch* const at = switch_of_node(node); at != nullptr) {
-        on_switch_change(*at, change);
-    }
-}
-
-const SubnetService::Switch* SubnetService::switch_of_node(subnet::NodeId node) const {
-    const auto at = std::find_if(switches_.begin(), switches_.end(),
-                                 [&](const Switch& candidate) { return candidate.node == node; });
-    return at == switches_.end() ? nullptr : &*at;
-}
-
-void SubnetService::on_switch_change(const Switch& at, const subnet::Change& change) {
-    using Kind = subnet::Change::Kind;
-    switch (change.kind) {
-        case Kind::kPort:
-            on_port_state(at.node, change.port);
-            return;
-        case Kind::kLinear:
-            write_linear(at, static_cast<std::uint16_t>(change.block * kLidsPerBlock), kLidsPerBlock);
-            return;
-        case Kind::kSwitch:
-            // Its top may be another.
-            write_linear(at, 0, subnet::kLinearFdbCap);
-            return;
-        case Kind::kMulticast:
-            write_multicast(at, change.block);
-            return;
-        default:
-            return;  // kept, not followed
-    }
-}
-
-void SubnetService::write_linear(const Switch& at, std::uint16_t first, std::size_t count) {
-    const subnet::Node& node = subnet_.node(at.node);
-    std::vector<std::uint8_t> ports(count);
-    for (std::size_t i = 0; i < count; ++i) {
-        ports[i] = node.forward(static_cast<std::uint16_t>(first + i));
-    }
-    fabrics_[at.fabric].wire->set_linear(at.at, first, ports);
-}
-
-/// A block of MLIDs: its ports come in masks of 16, one for each position.
-void SubnetService::write_multicast(const Switch& at, std::uint16_t block) {
-    const subnet::Node& node = subnet_.node(at.node);
-    std::array<SubnetWire::Ports, kMlidsPerBlock> ports;
-    const std::size_t first = std::size_t{block} * kMlidsPerBlock;
-    for (std::size_t port = 1; port <= node.num_ports(); ++port) {
-        for (std::size_t i = 0; i < ports.size(); ++i) {
-            ports[i][port] = (node.multicast[port / 16][first + i] >> port % 16 & 1U) != 0;
-        }
-    }
-    fabrics_[at.fabric].wire->set_multicast(
-        at.at, static_cast<std::uint16_t>(subnet::SaGroups::kFirstMlid + first), ports);
 }
 
 void SubnetService::on_port_state(subnet::NodeId node, std::uint8_t number) {

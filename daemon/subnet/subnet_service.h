@@ -14,6 +14,7 @@
 #include "daemon/subnet/infiniband_fabric.h"
 #include "daemon/subnet/mad_capture.h"
 #include "daemon/subnet/umad_server.h"
+#include "dataplane/handoff/key_violation_inbox.h"
 #include "os/event_loop.h"
 #include "os/timer_fd.h"
 #include "rnic/subnet/subnet.h"
@@ -30,6 +31,12 @@ class SubnetService final : private subnet::SubnetHost, private RnicObserver, pr
     ~SubnetService() override;
 
   private:
+    /// Where packets with a wrong key are told of for a node.
+    struct KeyReports {
+        dataplane::KeyViolationInbox* inbox = nullptr;  // nullptr: nobody tells
+        EventLoop::Id events = 0;
+        TimeNs next_trap = 0;  // when the next one is of use
+    };
     /// An RNIC's node, and the number of its umad.
     struct Port {
         subnet::NodeId node = 0;
@@ -39,8 +46,7 @@ class SubnetService final : private subnet::SubnetHost, private RnicObserver, pr
         subnet::NodeId switch_node = 0;
         std::uint8_t switch_port = 0;
         bool has_program = false;  // that is a subnet manager: its issm is open
-        EventLoop::Id key_events = 0;
-        TimeNs next_key_trap = 0;          // when the next violation of a key is of use
+        KeyReports keys;
         std::uint64_t seen_bad_pkeys = 0;  // that PortInfo has counted
         std::uint64_t seen_bad_qkeys = 0;
     };
@@ -48,14 +54,19 @@ class SubnetService final : private subnet::SubnetHost, private RnicObserver, pr
         subnet::NodeId node = 0;
         std::uint32_t fabric = 0;
         std::uint32_t at = 0;  // in InfinibandFabric::switches
+        KeyReports keys;
     };
 
     void add_fabric(std::uint32_t index);
     void add_port(std::uint32_t index, std::uint32_t number, const std::vector<subnet::NodeId>& switches);
     void add_idle_hosts(std::uint32_t index, const std::vector<subnet::NodeId>& switches);
     void listen_for_key_violations();
-    void take_key_violation(Port& port);
+    void listen_for_key_violations(subnet::NodeId node, KeyReports& keys);
+    void ignore_key_violations();
     void want_key_violations(TimeNs now);
+    [[nodiscard]] TimeNs next_key_event() const;
+    template <typename Visit>
+    void for_each_key_reports(const Visit& visit) const;
     void add_administrator(std::uint32_t index);
     void lock(std::uint32_t index);
     void take_plan(std::uint32_t index);
@@ -76,6 +87,8 @@ class SubnetService final : private subnet::SubnetHost, private RnicObserver, pr
     void write_linear(const Switch& at, std::uint16_t first, std::size_t count);
     void write_multicast(const Switch& at, std::uint16_t block);
     void on_switch_change(const Switch& at, const subnet::Change& change);
+    void on_rnic_change(Port& port, const subnet::Change& change);
+    void read_lanes(subnet::NodeId node, WirePort port, const InfinibandFabric& fabric);
     [[nodiscard]] const Switch* switch_of_node(subnet::NodeId node) const;
 
     void on_change(subnet::NodeId node, const subnet::Change& change) override;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dataplane/handoff/key_violation_inbox.h"
 #include "dataplane/handoff/worker_handoff.h"
 #include "dataplane/port/frame_pool.h"
 #include "dataplane/wire/in_process_switch.h"
@@ -60,6 +61,8 @@ struct EmulatedSubnet::Impl final : netsim::IbNetworkOutbox {
 
     void deliver(TimeNs at, netsim::NodeIndex host, netsim::IbNetworkPacket& packet) override;
     void drop(TimeNs at, netsim::NodeIndex node, netsim::IbNetworkPacket& packet) override;
+    void wrong_pkey(TimeNs at, netsim::NodeIndex node, netsim::IbPortNumber port,
+                    const netsim::IbNetworkPacket& packet) override;
     void to_management(TimeNs at, netsim::NodeIndex node, netsim::IbPortNumber ingress,
                        netsim::IbNetworkPacket& packet) override;
     netsim::IbNetworkPacket* copy(const netsim::IbNetworkPacket& packet) override;
@@ -98,7 +101,8 @@ struct EmulatedSubnet::Impl final : netsim::IbNetworkOutbox {
     netsim::SubnetPlan plan;
     std::vector<netsim::NodeIndex> hosts;  // by port
     std::vector<netsim::NodeIndex> switches;
-    std::vector<std::uint32_t> port_of_node;  // of the hosts
+    std::vector<std::unique_ptr<KeyViolationInbox>> pkey_violations;  // by node; of switches that are ruled
+    std::vector<std::uint32_t> port_of_node;                          // of the hosts
     std::vector<Trunk> trunks;
     std::vector<std::string> trunk_names;
     std::vector<std::unique_ptr<RnicPort>> ports;
@@ -115,6 +119,7 @@ EmulatedSubnet::Impl::Impl(const Options& options, InProcessSwitch& wire_of_all,
       pool(options.pool),
       has_external_sm(options.has_external_sm),
       hosts(options.topology.hosts()),
+      pkey_violations(options.topology.nodes.size()),
       port_of_node(options.topology.nodes.size()),
       rings(static_cast<std::uint32_t>(options.lids.size()), handoff),
       items(options.frames),
@@ -143,6 +148,7 @@ EmulatedSubnet::Impl::Impl(const Options& options, InProcessSwitch& wire_of_all,
     for (netsim::NodeIndex node = 0; node < topology.nodes.size(); ++node) {
         if (!topology.nodes[node].is_host) {
             switches.push_back(node);
+            pkey_violations[node] = has_external_sm ? std::make_unique<KeyViolationInbox>() : nullptr;
         }
         netsim::IbPortNumber number = 1;
         for (const netsim::TopologyPort& port : network->routes().ports(node)) {
@@ -176,6 +182,20 @@ void EmulatedSubnet::Impl::free(Item& item) {
 
 void EmulatedSubnet::Impl::drop(TimeNs /*at*/, netsim::NodeIndex /*node*/, netsim::IbNetworkPacket& packet) {
     free(static_cast<Item&>(packet));
+}
+
+void EmulatedSubnet::Impl::wrong_pkey(TimeNs /*at*/, netsim::NodeIndex node, netsim::IbPortNumber port,
+                                      const netsim::IbNetworkPacket& packet) {
+    KeyViolationInbox* const inbox = pkey_violations[node].get();
+    wire::PacketView view;
+    if (inbox == nullptr || !inbox->is_wanted() ||
+        wire::parse_ib_frame(frame_bytes(static_cast<const Item&>(packet).frame), view) !=
+            wire::ParseError::kNone) {
+        return;
+    }
+    subnet::KeyViolation violation = subnet::key_violation_of(wire::mad::kSwitchBadPkeyTrap, view);
+    violation.switch_port = port;
+    inbox->push(violation);
 }
 
 // Management packets have ways of their own (docs/adr/0033).
@@ -371,6 +391,7 @@ NetworkPortView EmulatedSubnet::view(std::uint32_t port) const {
     view.counters.most_bytes = there.most_waiting_bytes();
     view.queue_bytes = there.waiting_bytes();
     view.infiniband = counters;
+    view.infiniband.xmit_wait_ns = there.xmit_wait_ns(std::max(impl_->time, impl_->now));
     view.state = there.state();
     return view;
 }
@@ -435,6 +456,43 @@ void EmulatedSubnet::set_lid(std::uint32_t rnic, netsim::Lid lid, std::uint8_t l
     const netsim::NodeIndex node = impl_->hosts.at(rnic);
     impl_->plan.lids[node] = lid;
     impl_->plan.lmcs[node] = lmc;
+}
+
+void EmulatedSubnet::set_port(netsim::NodeIndex node, netsim::IbPortNumber port,
+                              const PortSettings& settings) {
+    netsim::IbPort& there = impl_->network->port(node, port);
+    netsim::IbPortInfo info = there.info();
+    info.operational_vls = settings.operational_vls;
+    info.enforces_pkey_in = settings.enforces_pkey_in;
+    info.enforces_pkey_out = settings.enforces_pkey_out;
+    there.set_info(info);
+}
+
+void EmulatedSubnet::exchange_pkeys(netsim::NodeIndex at, netsim::IbPortNumber port,
+                                    std::vector<std::uint16_t>& pkeys) {
+    impl_->network->port(at, port).pkeys().swap(pkeys);
+}
+
+void EmulatedSubnet::set_sl_to_vl(netsim::NodeIndex node, netsim::IbPortNumber in, netsim::IbPortNumber out,
+                                  const SlToVl& vls) {
+    netsim::IbSwitch* const at = impl_->network->switch_at(node);
+    (at != nullptr ? at->sl_to_vl(in, out) : impl_->network->sl_to_vl(node)) = vls;
+}
+
+void EmulatedSubnet::set_vl_arbitration(netsim::NodeIndex node, netsim::IbPortNumber port,
+                                        const VlArbitration& wanted) {
+    using enum netsim::VlArbiter::Priority;
+    netsim::VlArbiter& arbiter = impl_->network->port(node, port).arbiter();
+    arbiter.set_table(kHigh, wanted.high);
+    arbiter.set_table(kLow, wanted.low);
+    arbiter.set_high_limit(wanted.high_limit);
+    // What no table had may wait there.
+    impl_->time = std::max(impl_->time, impl_->now);
+    impl_->network->changed(impl_->time, node, port);
+}
+
+KeyViolationInbox& EmulatedSubnet::pkey_violations(netsim::NodeIndex at) {
+    return *impl_->pkey_violations.at(at);
 }
 
 }  // namespace urnic::dataplane

@@ -2,6 +2,7 @@
 // switches of a topology (netsim/infiniband), in real time, before it is delivered.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -18,6 +19,7 @@ struct rte_mempool;
 namespace urnic::dataplane {
 
 class InProcessSwitch;
+class KeyViolationInbox;
 class WorkerHandoff;
 
 /// One fabric's. Runs on worker 0 alone, as EmulatedNetwork does, and in the same time. Where nothing else is
@@ -72,6 +74,30 @@ class EmulatedSubnet {
     /// Down disables the port, and Init, where it was beyond, trains its link anew.
     void set_state(netsim::NodeIndex node, netsim::IbPortNumber port, netsim::IbPortState state);
     void set_lid(std::uint32_t rnic, netsim::Lid lid, std::uint8_t lmc);
+    /// What PortInfo says of a port beside its state.
+    struct PortSettings {
+        std::uint8_t operational_vls = 1;
+        bool enforces_pkey_in = false;
+        bool enforces_pkey_out = false;
+    };
+    void set_port(netsim::NodeIndex node, netsim::IbPortNumber port, const PortSettings& settings);
+    /// The P_Keys that a switch's port enforces; those that it had until now come back, and are for the
+    /// caller to free.
+    void exchange_pkeys(netsim::NodeIndex at, netsim::IbPortNumber port, std::vector<std::uint16_t>& pkeys);
+    using SlToVl = std::array<std::uint8_t, netsim::kSls>;
+    /// Of packets that come by `in` and leave by `out`; of an RNIC, which has one port, of those that it
+    /// sends.
+    void set_sl_to_vl(netsim::NodeIndex node, netsim::IbPortNumber in, netsim::IbPortNumber out,
+                      const SlToVl& vls);
+    struct VlArbitration {
+        netsim::VlArbiter::Table high{};
+        netsim::VlArbiter::Table low{};
+        std::uint8_t high_limit = 0;
+    };
+    void set_vl_arbitration(netsim::NodeIndex node, netsim::IbPortNumber port, const VlArbitration& wanted);
+    /// Where a switch tells of packets with P_Keys that its ports do not let pass, by trap 259; for the
+    /// control thread. A subnet manager rules the subnet.
+    [[nodiscard]] KeyViolationInbox& pkey_violations(netsim::NodeIndex at);
 
   private:
     struct Impl;

@@ -20,7 +20,6 @@
 #include "rnic/wire/ib_frame.h"
 #include "rnic/wire/layout.h"
 #include "rnic/wire/multicast.h"
-#include "rnic/wire/opcodes.h"
 
 namespace urnic::dataplane {
 
@@ -351,21 +350,7 @@ void RxPath::report_key_violation(std::uint16_t trap_number) {
     if (inbox == nullptr || !inbox->is_wanted()) {
         return;
     }
-    const wire::PacketHeader& header = view_.header;
-    const bool has_deth = (wire::opcode_info(header.opcode).headers & wire::kHasDeth) != 0;
-    subnet::KeyViolation violation;
-    violation.trap_number = trap_number;
-    violation.details.lid_addr1 = view_.slid;
-    violation.details.lid_addr2 = view_.dlid;
-    violation.details.key = trap_number == wire::mad::kBadPkeyTrap ? header.pkey : header.deth.qkey;
-    violation.details.sl = view_.sl;
-    violation.details.qp1 = has_deth ? header.deth.src_qp : 0;
-    violation.details.qp2 = header.dest_qp;
-    if (view_.has_grh) {
-        violation.details.gid_addr1 = view_.src_gid;
-        violation.details.gid_addr2 = view_.dst_gid;
-    }
-    inbox->push(violation);
+    inbox->push(subnet::key_violation_of(trap_number, view_));
 }
 
 void RxPath::dispatch_captured(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {

@@ -325,6 +325,10 @@ void IbNetwork::SwitchNode::drop(IbPacket& packet) {
     network.outbox_.drop(network.now_, index, static_cast<IbNetworkPacket&>(packet));
 }
 
+void IbNetwork::SwitchNode::wrong_pkey(IbPortNumber port, const IbPacket& packet) {
+    network.outbox_.wrong_pkey(network.now_, index, port, static_cast<const IbNetworkPacket&>(packet));
+}
+
 void IbNetwork::SwitchNode::to_management(IbPortNumber ingress, IbPacket& packet) {
     network.outbox_.to_management(network.now_, index, ingress, static_cast<IbNetworkPacket&>(packet));
 }

@@ -32,6 +32,9 @@ class IbNetworkOutbox {
     /// The packet ends at `at`, whose counters say why, or on a link out of it that went down.
     virtual void drop(TimeNs now, NodeIndex at, IbNetworkPacket& packet) = 0;
     /// See IbSwitchOutbox.
+    virtual void wrong_pkey(TimeNs /*now*/, NodeIndex /*at*/, IbPortNumber /*port*/,
+                            const IbNetworkPacket& /*packet*/) {}
+    /// See IbSwitchOutbox.
     virtual void to_management(TimeNs now, NodeIndex at, IbPortNumber ingress, IbNetworkPacket& packet) = 0;
     virtual IbNetworkPacket* copy(const IbNetworkPacket& packet) = 0;
     /// The host's port has begun to send a packet that waited, or has discarded one.
@@ -94,6 +97,9 @@ class IbNetwork {
     }
     /// The VL of each SL at a host's port; 15: none.
     [[nodiscard]] std::array<std::uint8_t, kSls>& sl_to_vl(NodeIndex host) { return hosts_[host]->sl_to_vl; }
+    [[nodiscard]] const std::array<std::uint8_t, kSls>& sl_to_vl(NodeIndex host) const {
+        return hosts_[host]->sl_to_vl;
+    }
     /// Calls of on_timer() that had something to do.
     [[nodiscard]] std::uint64_t events() const { return events_; }
 
@@ -116,6 +122,7 @@ class IbNetwork {
             : network(owner), index(node), logic(options, *this) {}
         void transmit(IbPortNumber port, IbPacket& packet, TimeNs done) override;
         void drop(IbPacket& packet) override;
+        void wrong_pkey(IbPortNumber port, const IbPacket& packet) override;
         void to_management(IbPortNumber ingress, IbPacket& packet) override;
         IbPacket* copy(const IbPacket& packet) override;
         void room(IbPortNumber port, std::uint8_t vl) override;

@@ -73,7 +73,7 @@ void IbSwitch::receive(TimeNs now, IbPortNumber ingress, IbPacket& packet) {
     if (in.info().enforces_pkey_in && packet.has_pkey && packet.vl != kManagementVl &&
         !in.has_pkey(packet.pkey)) {
         ++in.counters().rcv_constraint_errors;
-        drop(packet);
+        drop_for_pkey(ingress, packet);
         return;
     }
     forward(now, packet);
@@ -174,7 +174,7 @@ void IbSwitch::forward_to(TimeNs now, IbPortNumber egress, IbPacket& packet) {
     if (out.info().enforces_pkey_out && packet.has_pkey && vl != kManagementVl &&
         !out.has_pkey(packet.pkey)) {
         ++out.counters().xmit_constraint_errors;
-        drop(packet);
+        drop_for_pkey(egress, packet);
         return;
     }
     if (packet.hops >= kMostHops) {
@@ -204,6 +204,11 @@ void IbSwitch::relay_error(IbPacket& packet) {
 void IbSwitch::drop(IbPacket& packet) {
     leave(packet);
     outbox_.drop(packet);
+}
+
+void IbSwitch::drop_for_pkey(IbPortNumber port, IbPacket& packet) {
+    outbox_.wrong_pkey(port, packet);
+    drop(packet);
 }
 
 // What it took up at the port where it came is free, when no copy of it is left.

@@ -29,6 +29,8 @@ class IbSwitchOutbox {
     virtual void transmit(IbPortNumber port, IbPacket& packet, TimeNs done) = 0;
     /// The packet ends here; a counter says why.
     virtual void drop(IbPacket& packet) = 0;
+    /// The port through which the packet came, or was to leave, does not let its P_Key pass; drop() follows.
+    virtual void wrong_pkey(IbPortNumber /*port*/, const IbPacket& /*packet*/) {}
     /// The packet is for the switch itself; `ingress` 0: from its own agent.
     virtual void to_management(IbPortNumber ingress, IbPacket& packet) = 0;
     /// A copy of a multicast packet; nullptr: there is no memory, and one port gets none.
@@ -73,6 +75,9 @@ class IbSwitch {
     [[nodiscard]] std::array<std::uint8_t, kSls>& sl_to_vl(IbPortNumber in, IbPortNumber out) {
         return sl_to_vl_[std::size_t{in} * ports_.size() + out];
     }
+    [[nodiscard]] const std::array<std::uint8_t, kSls>& sl_to_vl(IbPortNumber in, IbPortNumber out) const {
+        return sl_to_vl_[std::size_t{in} * ports_.size() + out];
+    }
 
     /// The link of a port came up (to Init, from where a manager takes it on) or went down. On the way down
     /// what waits for the port is discarded.
@@ -109,6 +114,7 @@ class IbSwitch {
     void to_management(IbPacket& packet);
     void relay_error(IbPacket& packet);
     void drop(IbPacket& packet);
+    void drop_for_pkey(IbPortNumber port, IbPacket& packet);
     void leave(IbPacket& packet);
     void run(TimeNs now, IbPortNumber port);
     void discard_expired(TimeNs now, IbPortNumber port);

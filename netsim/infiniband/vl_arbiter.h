@@ -31,6 +31,7 @@ class VlArbiter {
     /// LimitOfHighPriority: so many times 4096 bytes of high priority go before low priority has its chance;
     /// 0: one packet; 255: no limit.
     void set_high_limit(std::uint8_t limit);
+    [[nodiscard]] std::uint8_t high_limit() const { return high_limit_; }
 
     /// Returns whether packets of the VL ever go: a table has it, or it is VL 15.
     [[nodiscard]] bool is_served(std::uint8_t vl) const { return (served_ >> vl & 1U) != 0; }

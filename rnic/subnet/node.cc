@@ -61,7 +61,11 @@ Node::Node(const NodeOptions& options) {
         switch_info.default_multicast_primary_port = kNoPort;
         switch_info.default_multicast_not_primary_port = kNoPort;
         switch_info.life_time_value = 18;
-        switch_info.partition_enforcement_cap = 0;
+        if (options.enforces_pkeys) {
+            switch_info.partition_enforcement_cap = PkeyTable::kEntries;
+            switch_info.inbound_enforcement = switch_info.outbound_enforcement = true;
+            base_port().info.capability_mask |= kIsPkeySwitchExternalPortTrapSupported;
+        }
         linear.assign(kLinearFdbCap, kNoPort);
         multicast.resize(options.num_ports / 16U + 1U);
     }

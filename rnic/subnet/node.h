@@ -21,6 +21,7 @@ inline constexpr std::uint32_t kIsSm = 1U << 1U;
 inline constexpr std::uint32_t kIsTrapSupported = 1U << 3U;
 inline constexpr std::uint32_t kIsSlMappingSupported = 1U << 6U;
 inline constexpr std::uint32_t kIsSystemImageGuidSupported = 1U << 11U;
+inline constexpr std::uint32_t kIsPkeySwitchExternalPortTrapSupported = 1U << 12U;
 inline constexpr std::uint32_t kIsExtendedSpeedsSupported = 1U << 14U;
 inline constexpr std::uint32_t kIsCommunicationManagementSupported = 1U << 16U;
 inline constexpr std::uint32_t kIsCapabilityMaskNoticeSupported = 1U << 22U;
@@ -38,7 +39,8 @@ struct NodeOptions {
     std::uint8_t num_ports = 1;
     std::uint64_t guid = 0;  // in host order; its ports have the same
     std::string description;
-    PkeyTable pkeys;  // of an RNIC's port
+    PkeyTable pkeys;              // of an RNIC's port
+    bool enforces_pkeys = false;  // a switch, at its ports, as PortInfo says
     PortOptions port;
 };
 

@@ -37,6 +37,31 @@ DataDetails octets_of(const wire::HeaderTable& table, const Details& details) {
     return octets;
 }
 
+/// Of a switch's port also where, and which fields the packet has: no GRH, no GIDs; no DETH, no source QP.
+DataDetails details_of(const KeyViolation& violation, std::uint16_t lid) {
+    const mad::NoticeKeys& packet = violation.details;
+    if (violation.trap_number != mad::kSwitchBadPkeyTrap) {
+        return octets_of(mad::kNoticeKeysTable, packet);
+    }
+    mad::NoticeSwitchPkey details;
+    details.lid_addr1_valid = details.lid_addr2_valid = details.pkey_valid = 1;
+    details.sl_valid = details.qp2_valid = 1;
+    details.qp1_valid = packet.qp1 != 0 ? 1 : 0;
+    details.gid_addr1_valid = packet.gid_addr1 != wire::Gid{} ? 1 : 0;
+    details.gid_addr2_valid = packet.gid_addr2 != wire::Gid{} ? 1 : 0;
+    details.lid_addr1 = packet.lid_addr1;
+    details.lid_addr2 = packet.lid_addr2;
+    details.pkey = static_cast<std::uint16_t>(packet.key);
+    details.sl = packet.sl;
+    details.qp1 = packet.qp1;
+    details.qp2 = packet.qp2;
+    details.gid_addr1 = packet.gid_addr1;
+    details.gid_addr2 = packet.gid_addr2;
+    details.switch_lid_addr = lid;
+    details.port_no = violation.switch_port;
+    return octets_of(mad::kNoticeSwitchPkeyTable, details);
+}
+
 TimeNs subnet_timeout(Node& node) { return TimeNs{4096} << node.base_port().info.subnet_timeout; }
 
 }  // namespace
@@ -103,8 +128,7 @@ void Subnet::set_is_sm(NodeId id, bool is_sm, TimeNs now) {
 
 TimeNs Subnet::report(NodeId id, const KeyViolation& violation, TimeNs now) {
     const TimeNs too_soon_until = places_.at(id)->next_trap;
-    send_trap(id, kSecurityNotice, violation.trap_number, octets_of(mad::kNoticeKeysTable, violation.details),
-              now);
+    send_trap(id, kSecurityNotice, violation.trap_number, details_of(violation, node(id).lid()), now);
     return now < too_soon_until ? too_soon_until : now + subnet_timeout(node(id));
 }
 

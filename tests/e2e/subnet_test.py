@@ -30,6 +30,7 @@ class Subnet(with_daemon.WithDaemon):
     rnics = RNICS
     network = ""
     rnic_keys = ""
+    opensm_keys = ""
 
     def daemon_command(self):
         config = self.dir / "urnicd.toml"
@@ -60,7 +61,8 @@ class Subnet(with_daemon.WithDaemon):
         folder.mkdir(exist_ok=True)
         guid = self.port(number, "gids/0").replace(":", "")[16:]
         log = folder / "opensm.log"
-        (folder / "opensm.conf").write_text("sweep_interval 1\nsminfo_polling_timeout 500\npolling_retry_number 2\nforce_log_flush TRUE\n", encoding="utf-8")
+        (folder / "opensm.conf").write_text("sweep_interval 1\nsminfo_polling_timeout 500\npolling_retry_number 2\nforce_log_flush TRUE\n" +
+                                            self.opensm_keys, encoding="utf-8")
         process = harness.start(self.here("opensm", "-g", f"0x{guid}", "-p", priority, "-f", log, "-F", folder / "opensm.conf", *options),
                                 env={**harness.clean_environment(), "OSM_TMP_DIR": str(folder), "OSM_CACHE_DIR": str(folder)})
         self.addCleanup(harness.finish, process)
@@ -187,11 +189,23 @@ class External(Subnet):
         self.assertIn("3 packets transmitted, 3 received", self.ask("ibping", "-C", "urnic2", "-c", 3, int(self.port(0, "lid"), 16)))
 
 
-class LeafSpine(Subnet):
-    """opensm rules emulated switches: urnic0 and urnic1 are on leaf s1, urnic2 and urnic3 on s2; the spines are s3 and s4."""
+class Leaves(Subnet):
+    """Emulated switches: urnic0 and urnic1 are on leaf s1, urnic2 and urnic3 on s2; the spines are s3 and s4."""
 
     rnics = 4
     network = '[[network]]\nfabric = "lab"\ntopology = "leaf-spine"\nleaves = 2\nspines = 2\nlink_mbps = 10000\n'
+
+    def trunks(self):
+        (network,) = self.status()["networks"]
+        return {trunk["port"]: trunk for trunk in network["trunks"]}
+
+    def switch_lids(self):
+        net = self.ask("ibnetdiscover", "-C", "urnic0")
+        return {name: int(lid) for name, lid in re.findall(r'(?m)^Switch\s.*"urnic switch (s\d) of lab".* lid (\d+)', net)}
+
+
+class LeafSpine(Leaves):
+    """opensm rules them."""
 
     def test_others_do_not_change_links(self):
         options = with_daemon.as_nobody()
@@ -203,14 +217,6 @@ class LeafSpine(Subnet):
         self.assertEqual([user["refusals"] for user in self.status()["users"] if user["uid"] == options["user"]], [1])
         self.assertEqual({trunk["state"] for trunk in self.trunks().values()}, {"INIT"})
         self.assert_ok(self.urnic("port", "lab:s1>s3", "--socket", self.socket, **options), "to look is for all")
-
-    def trunks(self):
-        (network,) = self.status()["networks"]
-        return {trunk["port"]: trunk for trunk in network["trunks"]}
-
-    def switch_lids(self):
-        net = self.ask("ibnetdiscover", "-C", "urnic0")
-        return {name: int(lid) for name, lid in re.findall(r'(?m)^Switch\s.*"urnic switch (s\d) of lab".* lid (\d+)', net)}
 
     def pingpong(self):
         port = harness.free_port()

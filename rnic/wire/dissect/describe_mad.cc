@@ -93,6 +93,8 @@ void add_notice_details(std::span<const std::byte> data, std::vector<Layer>& lay
         case mad::kBadPkeyTrap:
         case mad::kBadQkeyTrap:
             return add(mad::kNoticeKeysTable, mad::NoticeKeys{});
+        case mad::kSwitchBadPkeyTrap:
+            return add(mad::kNoticeSwitchPkeyTable, mad::NoticeSwitchPkey{});
         default:
             return;
     }

@@ -231,6 +231,28 @@ constexpr Field kNoticeKeysFields[] = {
 };
 static_assert(well_formed(kNoticeKeysFields, 50));
 
+constexpr Field kNoticeSwitchPkeyFields[] = {
+    URNIC_WIRE_FIELD(NoticeSwitchPkey, lid_addr1_valid, 0, 1, kDecimal),
+    URNIC_WIRE_FIELD(NoticeSwitchPkey, lid_addr2_valid, 1, 1, kDecimal),
+    URNIC_WIRE_FIELD(NoticeSwitchPkey, pkey_valid, 2, 1, kDecimal),
+    URNIC_WIRE_FIELD(NoticeSwitchPkey, sl_valid, 3, 1, kDecimal),
+    URNIC_WIRE_FIELD(NoticeSwitchPkey, qp1_valid, 4, 1, kDecimal),
+    URNIC_WIRE_FIELD(NoticeSwitchPkey, qp2_valid, 5, 1, kDecimal),
+    URNIC_WIRE_FIELD(NoticeSwitchPkey, gid_addr1_valid, 6, 1, kDecimal),
+    URNIC_WIRE_FIELD(NoticeSwitchPkey, gid_addr2_valid, 7, 1, kDecimal),
+    URNIC_WIRE_FIELD(NoticeSwitchPkey, lid_addr1, 16, 16, kHex),
+    URNIC_WIRE_FIELD(NoticeSwitchPkey, lid_addr2, 32, 16, kHex),
+    URNIC_WIRE_FIELD(NoticeSwitchPkey, pkey, 48, 16, kHex),
+    URNIC_WIRE_FIELD(NoticeSwitchPkey, sl, 64, 4, kDecimal),
+    URNIC_WIRE_FIELD(NoticeSwitchPkey, qp1, 72, 24, kHex),
+    URNIC_WIRE_FIELD(NoticeSwitchPkey, qp2, 104, 24, kHex),
+    URNIC_WIRE_FIELD(NoticeSwitchPkey, gid_addr1, 128, 128, kGid),
+    URNIC_WIRE_FIELD(NoticeSwitchPkey, gid_addr2, 256, 128, kGid),
+    URNIC_WIRE_FIELD(NoticeSwitchPkey, switch_lid_addr, 384, 16, kHex),
+    URNIC_WIRE_FIELD(NoticeSwitchPkey, port_no, 400, 8, kDecimal),
+};
+static_assert(well_formed(kNoticeSwitchPkeyFields, 51));
+
 }  // namespace
 
 const HeaderTable kRmppTable = {"RMPP", 12, kRmppFields};
@@ -255,5 +277,6 @@ const HeaderTable kNoticeLinkTable = {"link of a notice", 2, kNoticeLinkFields};
 const HeaderTable kNoticeCapabilityTable = {"capabilities of a notice", 14, kNoticeCapabilityFields};
 const HeaderTable kNoticeMKeyTable = {"M_Key of a notice", 54, kNoticeMKeyFields};
 const HeaderTable kNoticeKeysTable = {"key of a notice", 50, kNoticeKeysFields};
+const HeaderTable kNoticeSwitchPkeyTable = {"P_Key at a switch of a notice", 51, kNoticeSwitchPkeyFields};
 
 }  // namespace urnic::wire::mad

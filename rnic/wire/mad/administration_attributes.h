@@ -275,8 +275,34 @@ struct NoticeKeys {
     bool operator==(const NoticeKeys&) const = default;
 };
 extern const HeaderTable kNoticeKeysTable;
-/// Numbers of traps. The last two are of packets to a port whose P_Key is none of its own, or whose Q_Key is
-/// not the QP's.
+
+/// The same of trap 259: a packet with a P_Key that a switch's port does not let pass. Which fields of the
+/// packet are known comes first.
+struct NoticeSwitchPkey {
+    std::uint8_t lid_addr1_valid = 0;
+    std::uint8_t lid_addr2_valid = 0;
+    std::uint8_t pkey_valid = 0;
+    std::uint8_t sl_valid = 0;
+    std::uint8_t qp1_valid = 0;
+    std::uint8_t qp2_valid = 0;
+    std::uint8_t gid_addr1_valid = 0;
+    std::uint8_t gid_addr2_valid = 0;
+    std::uint16_t lid_addr1 = 0;
+    std::uint16_t lid_addr2 = 0;
+    std::uint16_t pkey = 0;
+    std::uint8_t sl = 0;
+    std::uint32_t qp1 = 0;
+    std::uint32_t qp2 = 0;
+    Gid gid_addr1{};
+    Gid gid_addr2{};
+    std::uint16_t switch_lid_addr = 0;
+    std::uint8_t port_no = 0;
+    bool operator==(const NoticeSwitchPkey&) const = default;
+};
+extern const HeaderTable kNoticeSwitchPkeyTable;
+
+/// Numbers of traps. The last three are of packets to a port whose P_Key is none of its own, or whose Q_Key
+/// is not the QP's, and through a switch's port that their P_Key does not pass.
 inline constexpr std::uint16_t kGidInServiceTrap = 64;
 inline constexpr std::uint16_t kGidOutOfServiceTrap = 65;
 inline constexpr std::uint16_t kGroupCreatedTrap = 66;
@@ -286,6 +312,7 @@ inline constexpr std::uint16_t kCapabilityTrap = 144;
 inline constexpr std::uint16_t kBadMKeyTrap = 256;
 inline constexpr std::uint16_t kBadPkeyTrap = 257;
 inline constexpr std::uint16_t kBadQkeyTrap = 258;
+inline constexpr std::uint16_t kSwitchBadPkeyTrap = 259;
 /// Where DataDetails begins in a Notice.
 inline constexpr std::size_t kDataDetailsOffset = 10;
 

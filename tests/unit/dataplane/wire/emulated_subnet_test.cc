@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "dataplane/handoff/key_violation_inbox.h"
 #include "dataplane/port/frame_pool.h"
 #include "dataplane/wire/in_process_switch.h"
 #include "rnic/wire/frame.h"
@@ -186,6 +187,137 @@ TEST_F(EmulatedSubnetTest, ALinkThatIsDownCarriesNothing) {
     set_time(30'000'000);
     EXPECT_EQ(take(2), Vls{});
     EXPECT_EQ(take(1).size(), 1U);
+}
+
+/// What a subnet manager sets: urnic0 and urnic1 are at ports 1 and 2 of s1, urnic2 and urnic3 at those of
+/// s2, and port 3 of each leads to the other.
+class RuledSubnetTest : public EmulatedSubnetTest {
+  protected:
+    RuledSubnetTest() {
+        Options ruled = options();
+        ruled.has_external_sm = true;
+        subnet_.reset();
+        subnet_ = std::make_unique<EmulatedSubnet>(ruled, *wire_, handoff_);
+        s1_ = subnet_->switches().at(0);
+        s2_ = subnet_->switches().at(1);
+        set_time(1'000);
+        for (std::uint32_t rnic = 0; rnic < 4; ++rnic) {
+            subnet_->set_lid(rnic, static_cast<netsim::Lid>(rnic + 1), 0);
+            subnet_->set_state(subnet_->node_of(rnic), 1, netsim::IbPortState::kActive);
+        }
+        const std::uint8_t near[] = {255, 1, 2, 3, 3};
+        const std::uint8_t far[] = {255, 3, 3, 1, 2};
+        subnet_->set_linear(s1_, 0, near);
+        subnet_->set_linear(s2_, 0, far);
+        for (const netsim::NodeIndex node : {s1_, s2_}) {
+            for (const netsim::IbPortNumber port : {1, 2, 3}) {
+                subnet_->set_state(node, port, netsim::IbPortState::kActive);
+            }
+        }
+        set_time(now_ = 1'000'000);
+    }
+    using Options = EmulatedSubnet::Options;
+    /// Sends one and returns the VLs of what came.
+    std::vector<int> carry(std::uint32_t from, std::uint32_t to, std::uint8_t sl = 0) {
+        EXPECT_TRUE(send(from, static_cast<std::uint16_t>(to + 1), sl));
+        set_time(now_ += 1'000'000);
+        return take(to);
+    }
+    [[nodiscard]] const netsim::IbPortCounters& counters(netsim::NodeIndex at,
+                                                         netsim::IbPortNumber port) const {
+        return subnet_->network().port(at, port).counters();
+    }
+    void set_pkeys(netsim::NodeIndex at, netsim::IbPortNumber port, std::vector<std::uint16_t> pkeys) {
+        subnet_->exchange_pkeys(at, port, pkeys);
+    }
+
+    netsim::NodeIndex s1_ = 0;
+    netsim::NodeIndex s2_ = 0;
+    TimeNs now_ = 0;
+};
+
+TEST_F(RuledSubnetTest, PkeysAreEnforcedAndToldOf) {
+    EXPECT_EQ(carry(0, 2), Vls{0});
+    set_pkeys(s2_, 1, {0x8012, 0x7fff});
+    EXPECT_EQ(carry(0, 2), Vls{0}) << "nothing is enforced";
+    subnet_->set_port(s2_, 1, {.operational_vls = 8, .enforces_pkey_out = true});
+    EXPECT_EQ(carry(0, 2), Vls{0}) << "a full member's packet to a limited one";
+    set_pkeys(s2_, 1, {0x8012});
+    EXPECT_EQ(carry(0, 2), Vls{});
+    EXPECT_EQ(counters(s2_, 1).xmit_constraint_errors, 1U);
+    EXPECT_FALSE(subnet_->pkey_violations(s1_).take().has_value());
+    const auto violation = subnet_->pkey_violations(s2_).take();
+    ASSERT_TRUE(violation.has_value());
+    EXPECT_EQ(violation->trap_number, 259);
+    EXPECT_EQ(violation->switch_port, 1);
+    EXPECT_EQ(violation->details.lid_addr1, 1);
+    EXPECT_EQ(violation->details.lid_addr2, 3);
+    EXPECT_EQ(violation->details.key, 0xffffU);
+    EXPECT_EQ(violation->details.qp2, 5U);
+    EXPECT_EQ(carry(0, 2), Vls{});
+    EXPECT_FALSE(subnet_->pkey_violations(s2_).take().has_value()) << "it has not been asked for";
+    EXPECT_EQ(carry(2, 0), Vls{0}) << "what comes in there is not looked at";
+    subnet_->set_port(s2_, 1, {.operational_vls = 8, .enforces_pkey_in = true});
+    subnet_->pkey_violations(s2_).want_next();
+    EXPECT_EQ(carry(0, 2), Vls{0});
+    EXPECT_EQ(carry(2, 0), Vls{});
+    EXPECT_EQ(counters(s2_, 1).rcv_constraint_errors, 1U);
+    EXPECT_TRUE(subnet_->pkey_violations(s2_).take().has_value());
+}
+
+TEST_F(RuledSubnetTest, SlsAreMappedAsSet) {
+    EXPECT_EQ(carry(0, 2, 3), Vls{3});
+    EmulatedSubnet::SlToVl map{0, 1, 2, 5, 4};
+    subnet_->set_sl_to_vl(s2_, 3, 1, map);
+    EXPECT_EQ(carry(0, 2, 3), Vls{5}) << "on the last link";
+    EXPECT_EQ(carry(0, 3, 3), Vls{3}) << "by another port";
+    map[3] = 15;
+    subnet_->set_sl_to_vl(s1_, 1, 3, map);
+    EXPECT_EQ(carry(0, 2, 3), Vls{});
+    EXPECT_EQ(counters(s1_, 1).rcv_switch_relay_errors, 1U);
+    subnet_->set_sl_to_vl(subnet_->node_of(1), 0, 1, map);
+    EXPECT_EQ(carry(1, 2, 3), Vls{});
+    EXPECT_EQ(counters(subnet_->node_of(1), 1).xmit_discards, 1U);
+    EXPECT_EQ(carry(1, 2, 4), Vls{4});
+    // A VL that is not in use is none.
+    subnet_->set_port(s2_, 1, {.operational_vls = 4});
+    EXPECT_EQ(carry(1, 2, 4), Vls{});
+    EXPECT_EQ(carry(1, 2, 2), Vls{2});
+}
+
+/// Two senders share a link as the table says, and what no table has does not go.
+TEST_F(RuledSubnetTest, VlsShareALinkAsSet) {
+    constexpr std::uint8_t kPacketBlocks = 17;  // LRH, BTH, DETH, 1024, ICRC, VCRC
+    const auto share = [&](std::uint8_t weight) {
+        EmulatedSubnet::VlArbitration tables;
+        tables.low[0] = {0, kPacketBlocks};
+        tables.low[1] = {1, weight};
+        subnet_->set_vl_arbitration(s1_, 3, tables);
+        std::array<std::size_t, 2> came{};
+        for (int round = 0; round < 2'000; ++round) {
+            while (send(0, 3, 0)) {
+            }
+            while (send(1, 4, 1)) {
+            }
+            set_time(now_ += 20'000);
+            came[0] += take(2).size();
+            came[1] += take(3).size();
+        }
+        for (int round = 0; round < 1'000; ++round) {  // what is on its way
+            set_time(now_ += 1'000'000);
+            (void)take(2);
+            (void)take(3);
+        }
+        return static_cast<double>(came[1]) / static_cast<double>(came[0]);
+    };
+    EXPECT_NEAR(share(kPacketBlocks), 1.0, 0.1);
+    EXPECT_NEAR(share(4 * kPacketBlocks), 4.0, 0.4);
+    EXPECT_EQ(carry(1, 3, 2), Vls{}) << "VL 2 is in no table";
+    EmulatedSubnet::VlArbitration tables;
+    tables.high[0] = {2, 1};
+    subnet_->set_vl_arbitration(s1_, 3, tables);
+    set_time(now_ += 1'000'000);
+    EXPECT_EQ(take(3), Vls{2}) << "what has waited goes";
 }
 
 }  // namespace

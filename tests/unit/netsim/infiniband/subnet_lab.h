@@ -119,6 +119,9 @@ class SubnetLab final : public IbNetworkOutbox {
         }
     }
     void drop(TimeNs /*at*/, NodeIndex at, IbNetworkPacket& /*packet*/) override { dropped.push_back(at); }
+    void wrong_pkey(TimeNs /*at*/, NodeIndex at, IbPortNumber port, const IbNetworkPacket& packet) override {
+        wrong_pkeys.push_back({at, port, packet.pkey});
+    }
     void to_management(TimeNs /*at*/, NodeIndex at, IbPortNumber ingress, IbNetworkPacket& packet) override {
         managed.push_back({at, ingress, &packet});
     }
@@ -132,6 +135,12 @@ class SubnetLab final : public IbNetworkOutbox {
         IbPortNumber ingress;
         IbNetworkPacket* packet;
     };
+    struct WrongPkey {
+        NodeIndex at;
+        IbPortNumber port;
+        std::uint16_t pkey;
+        bool operator==(const WrongPkey&) const = default;
+    };
     IbNetwork network;
     std::vector<NodeIndex> hosts;
     SubnetPlan plan;
@@ -139,6 +148,7 @@ class SubnetLab final : public IbNetworkOutbox {
     std::deque<LabPacket> packets;
     std::vector<SubnetArrival> arrivals;
     std::vector<NodeIndex> dropped;
+    std::vector<WrongPkey> wrong_pkeys;
     std::vector<Managed> managed;
     std::map<NodeIndex, int> rooms;  // calls of room()
     std::map<NodeIndex, int> slow;   // hosts that take what comes by take() alone

@@ -279,6 +279,9 @@ TEST(IbSubnet, PkeysAreEnforcedInAndOut) {
     lab.send(0, lab.lid(1));
     lab.run();
     EXPECT_EQ(s1.port(1).counters().rcv_constraint_errors, 1U);
+    const NodeIndex at = lab.network.topology().find("s1");
+    const std::vector<SubnetLab::WrongPkey> once = {{at, 1, 0xffff}};
+    EXPECT_EQ(lab.wrong_pkeys, once);
     info.enforces_pkey_in = false;
     info.enforces_pkey_out = true;
     s1.port(1).set_info(info);
@@ -287,6 +290,9 @@ TEST(IbSubnet, PkeysAreEnforcedInAndOut) {
     lab.run();
     EXPECT_EQ(s1.port(1).counters().xmit_constraint_errors, 1U);
     EXPECT_EQ(lab.arrivals.size(), 1U);
+    EXPECT_EQ(lab.wrong_pkeys.size(), 2U);
+    EXPECT_EQ(lab.wrong_pkeys.back(), once.front());
+    EXPECT_EQ(lab.dropped.size(), 2U);
 }
 
 TEST(IbSubnet, ALinkThatGoesDownTakesWhatIsOnItAndComesBackWithWholeCredits) {

@@ -335,5 +335,27 @@ TEST(SubnetAgent, Pkeys) {
     EXPECT_EQ(host.node.ports[1].pkeys.entries[127], 0x8001);
 }
 
+// IBA 14.2.5.4: what a switch says of partitions, and which of its ports may send trap 259.
+TEST(SubnetAgent, WhichSwitchesEnforcePartitions) {
+    const auto capabilities = [](Agent& leaf, std::uint8_t port) {
+        MadBytes bytes = lid_routed(wire::kMadGet, mad::kPortInfo, port);
+        EXPECT_EQ(leaf.status_of(bytes), kStatusGood);
+        return take<mad::PortInfo>(bytes, mad::kPortInfoTable).capability_mask;
+    };
+    for (const bool enforces : {false, true}) {
+        NodeOptions options = big_switch();
+        options.enforces_pkeys = enforces;
+        Agent leaf(options);
+        MadBytes bytes = lid_routed(wire::kMadGet, mad::kSwitchInfo);
+        EXPECT_EQ(leaf.status_of(bytes), kStatusGood);
+        const auto info = take<mad::SwitchInfo>(bytes, mad::kSwitchInfoTable);
+        EXPECT_EQ(info.partition_enforcement_cap, enforces ? 128 : 0);
+        EXPECT_EQ(info.inbound_enforcement, enforces);
+        EXPECT_EQ(info.outbound_enforcement, enforces);
+        EXPECT_EQ((capabilities(leaf, 0) & 1U << 12U) != 0, enforces);
+        EXPECT_EQ(capabilities(leaf, 1) & 1U << 12U, 0U);
+    }
+}
+
 }  // namespace
 }  // namespace urnic::subnet

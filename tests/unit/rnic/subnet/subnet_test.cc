@@ -345,6 +345,44 @@ TEST_F(Fabric, AWrongKeyIsToldOf) {
     EXPECT_EQ(take<mad::Notice>(given_[1].mad, mad::kNoticeTable).trap_number, 257);
 }
 
+/// A switch also says where it was, and which fields the packet has.
+TEST_F(Fabric, AWrongPkeyAtASwitchIsToldOf) {
+    KeyViolation violation{mad::kSwitchBadPkeyTrap,
+                           {.lid_addr1 = 1, .lid_addr2 = 2, .key = 0x8012, .sl = 3, .qp2 = 0x123456},
+                           2};
+    bring_up();
+    ASSERT_EQ(set_port({1}, 0, [](mad::PortInfo& info) { info.master_sm_lid = 1; }), 0);
+    given_.clear();
+    now_ = 10'000'000'000;
+    (void)subnet_.report(switch_, violation, now_);
+    run();
+    ASSERT_EQ(given_.size(), 1U);
+    auto notice = take<mad::Notice>(given_[0].mad, mad::kNoticeTable);
+    EXPECT_EQ(notice.type, 2) << "security";
+    EXPECT_EQ(notice.producer_type, 2) << "switch";
+    EXPECT_EQ(notice.trap_number, 259);
+    EXPECT_EQ(notice.issuer_lid, 3);
+    std::array<std::uint8_t, 54> expected{0xf4, 0, 0, 1, 0, 2,    0x80, 0x12,
+                                          0x30, 0, 0, 0, 0, 0x12, 0x34, 0x56};
+    expected[49] = 3;
+    expected[50] = 2;
+    EXPECT_EQ(notice.data_details, expected);
+    // With a DETH and a GRH.
+    violation.details.qp1 = 0x40302;
+    violation.details.gid_addr1 = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+    violation.details.gid_addr2 = {0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2};
+    now_ += 2'000'000'000;
+    (void)subnet_.report(switch_, violation, now_);
+    run();
+    ASSERT_EQ(given_.size(), 2U);
+    notice = take<mad::Notice>(given_[1].mad, mad::kNoticeTable);
+    expected[0] = 0xff;
+    std::copy_n(std::array<std::uint8_t, 3>{4, 3, 2}.begin(), 3, &expected[9]);
+    std::copy_n(violation.details.gid_addr1.begin(), 16, &expected[16]);
+    std::copy_n(violation.details.gid_addr2.begin(), 16, &expected[32]);
+    EXPECT_EQ(notice.data_details, expected);
+}
+
 /// PortInfo has what the outside counts, when it is looked at and before it is set.
 TEST_F(Fabric, PortInfoIsRefreshed) {
     bring_up();

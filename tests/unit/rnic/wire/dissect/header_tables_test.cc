@@ -30,9 +30,10 @@ struct Expected {
 void PrintTo(const Expected& expected, std::ostream* out) { *out << expected.table->name; }
 
 const Expected kNoticeTables[] = {
-    {&mad::kNoticeIssuerTable, 16, 0}, {&mad::kNoticeGidTable, 22, 48},
-    {&mad::kNoticeLinkTable, 2, 0},    {&mad::kNoticeCapabilityTable, 14, 41},
-    {&mad::kNoticeMKeyTable, 54, 32},  {&mad::kNoticeKeysTable, 50, 28},
+    {&mad::kNoticeIssuerTable, 16, 0},      {&mad::kNoticeGidTable, 22, 48},
+    {&mad::kNoticeLinkTable, 2, 0},         {&mad::kNoticeCapabilityTable, 14, 41},
+    {&mad::kNoticeMKeyTable, 54, 32},       {&mad::kNoticeKeysTable, 50, 28},
+    {&mad::kNoticeSwitchPkeyTable, 51, 20},
 };
 
 std::vector<Expected> all_tables() {

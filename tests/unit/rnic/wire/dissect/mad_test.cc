@@ -175,6 +175,29 @@ TEST(MadLayers, TrapsOfKeys) {
     layers = layers_of(datagram(smp + "82 000001 0101 0002 0000 0000 0001 0002 00008012"));
     EXPECT_EQ(names_of(layers), "MAD, SMP LID routed, Notice, key of a notice");
     EXPECT_EQ(last_of(layers).at("key"), "0x00008012");
+    layers = layers_of(datagram(smp + "82 000002 0103 0009 0000 b700 0001 c001 8012 50 040302 00 ffffff"
+                                      "fe800000000000000000000000000001 ff120000000000000000000000000002"
+                                      "0009 07"));
+    EXPECT_EQ(names_of(layers), "MAD, SMP LID routed, Notice, P_Key at a switch of a notice");
+    fields = last_of(layers);
+    EXPECT_EQ(fields.at("lid_addr1_valid"), "1");
+    EXPECT_EQ(fields.at("lid_addr2_valid"), "0");
+    EXPECT_EQ(fields.at("pkey_valid"), "1");
+    EXPECT_EQ(fields.at("sl_valid"), "1");
+    EXPECT_EQ(fields.at("qp1_valid"), "0");
+    EXPECT_EQ(fields.at("qp2_valid"), "1");
+    EXPECT_EQ(fields.at("gid_addr1_valid"), "1");
+    EXPECT_EQ(fields.at("gid_addr2_valid"), "1");
+    EXPECT_EQ(fields.at("lid_addr1"), "0x0001");
+    EXPECT_EQ(fields.at("lid_addr2"), "0xc001");
+    EXPECT_EQ(fields.at("pkey"), "0x8012");
+    EXPECT_EQ(fields.at("sl"), "5");
+    EXPECT_EQ(fields.at("qp1"), "0x040302");
+    EXPECT_EQ(fields.at("qp2"), "0xffffff");
+    EXPECT_EQ(fields.at("gid_addr1"), "fe80::1");
+    EXPECT_EQ(fields.at("gid_addr2"), "ff12::2");
+    EXPECT_EQ(fields.at("switch_lid_addr"), "0x0009");
+    EXPECT_EQ(fields.at("port_no"), "7");
     // Of others it is not known what lies there: trap 130, and a vendor's 258.
     layers = layers_of(datagram(smp + "82 000001 0082 0002 0000 0000 0001"));
     EXPECT_EQ(names_of(layers), "MAD, SMP LID routed, Notice");
