@@ -34,6 +34,11 @@ class Words(unittest.TestCase):
         with self.assertRaises(run.Failure):
             run.steps_of(TABLE.replace("destroy ", "destroyed"), 500)
 
+    def test_the_target_is_judged(self):
+        self.assertTrue(run.row("made", [4000.0, 5001.0, 6000.0], "a second", 5000).endswith("| a second | 5,000 | yes |"))
+        self.assertTrue(run.row("made", [4000.0, 4999.0, 6000.0], "a second", 5000).endswith("| a second | 5,000 | **no** |"))
+        self.assertTrue(run.row("its step", [1.0], "us").endswith("| us | - | - |"))
+
 
 if __name__ == "__main__":
     unittest.main()

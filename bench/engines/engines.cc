@@ -78,9 +78,9 @@ void Node::deliver_to(Node& peer) {
     const std::uint32_t count = count_;
     const TimeNs time = now();
     for (std::uint32_t i = 0; i < count; ++i) {
-        URNIC_CHECK(wire::parse_frame(frame(i), view_) == wire::ParseError::kNone);
-        URNIC_CHECK(wire::icrc_ok(view_));
-        peer.qp().handle_packet(time, view_, peer);
+        URNIC_CHECK(parser_.parse(frame(i)) == wire::ParseError::kNone);
+        URNIC_CHECK(wire::icrc_ok(parser_.view()));
+        peer.qp().handle_packet(time, parser_.view(), peer);
     }
     count_ = 0;
 }

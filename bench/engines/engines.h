@@ -11,6 +11,7 @@
 #include "congestion/settings.h"
 #include "rnic/device/message_histograms.h"
 #include "rnic/wire/frame.h"
+#include "rnic/wire/frame_parser.h"
 #include "rnic/wire/local_packet.h"
 #include "tests/sim/sim_host.h"
 #include "tests/support/ring_memory.h"
@@ -68,7 +69,8 @@ class Node final : public sim::SimHost {
     PacketForm form_;
     std::vector<Frame> frames_ = std::vector<Frame>(kFrames);
     std::uint32_t count_ = 0;
-    wire::PacketView view_;
+    wire::FrameParser parser_;  // of frames
+    wire::PacketView view_;     // of packets that are none
     sim::SimRegion& buffer_;
 };
 

@@ -7,7 +7,8 @@ that neither the machine nor what else runs on it changes the count; the CRC is 
 The compiler does change it: figures hold for the compiler named in them, at the release build's options.
 
 Exit status: 0 within the room, 1 too many, 77 the figures are another compiler's.
-`scripts/bench instructions --renew` writes the figures anew, after a change that is meant to cost more, or that costs less.
+`scripts/bench instructions --renew` writes the figures anew, after a change that is meant to cost more, or that costs less;
+`--parts` prints which part of a message has how many.
 """
 
 import argparse
@@ -48,12 +49,45 @@ CASES = {
 }
 
 
+# A part of a message, and what its functions are called; the first that fits.
+PARTS = {
+    "frames built, with CRC": r"build_frame|headed<true>|headed_copy",
+    "frames parsed": r"parse",
+    "ICRC checked": r"icrc_ok|headed<false>|headed_update",
+    "requester": r"RcRequester::|SendQueue::",
+    "responder": r"RcResponder::|ResponseQueue::|RecvQueue::|execute_atomic|AtomicReplayCache::",
+    "completer": r"RcCompleter::|RcSendState::|RcLossRecovery::|RttEstimator::",
+    "memory keys": r"KeyTable::|may_write_all",
+    "payload copied": r"copy_payload|scatter|gather",
+    "CQEs": r"CompletionQueue::",
+    "QP": r"RcQp::",
+    "the benchmark's own": r"",
+}
+
+
 class Failure(Exception):
     """Something a person has to know; printed without a traceback."""
 
 
+def by_part(callgrind):
+    """Instructions of each part, of callgrind's file."""
+    names, found, part, is_call = {}, dict.fromkeys(PARTS, 0), None, False
+    for line in callgrind.splitlines():
+        if begin := re.match(r"(c?)fn=\((\d+)\)(?: (.*))?$", line):
+            name = names.setdefault(begin[2], begin[3])
+            if not begin[1]:
+                part = next(part for part, pattern in PARTS.items() if re.search(pattern, name))
+        elif line.startswith("calls="):
+            is_call = True
+        elif part is not None and (cost := re.match(r"[+*\-\d]\S* (\d+)$", line)):
+            # What stands behind a call is the callee's.
+            found[part] += 0 if is_call else int(cost[1])
+            is_call = False
+    return found
+
+
 def count(program, case):
-    """Instructions a message, and what the program said of itself."""
+    """Instructions a message, by part too, and what the program said of itself."""
     operation, size, batch = CASES[case]
     batches = MESSAGES // batch
     with tempfile.TemporaryDirectory(prefix="urnic-instructions-") as directory:
@@ -63,17 +97,29 @@ def count(program, case):
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
         if done.returncode != 0:
             raise Failure(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
-        total = re.search(r"^(?:totals|summary): (\d+)", out.read_text(encoding="utf-8"), re.MULTILINE)
+        text = out.read_text(encoding="utf-8")
+        total = re.search(r"^(?:totals|summary): (\d+)", text, re.MULTILINE)
     if total is None or int(total.group(1)) == 0:
         raise Failure(f"{' '.join(command)} counted nothing: is measured_messages() still a function of its own?")
-    return int(total.group(1)) / (batch * batches), json.loads(done.stdout)
+    messages = batch * batches
+    return int(total.group(1)) / messages, {part: own / messages for part, own in by_part(text).items()}, json.loads(done.stdout)
 
 
 def count_all(program):
     with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         counted = dict(zip(CASES, pool.map(lambda case: count(program, case), CASES)))
-    about = counted[next(iter(CASES))][1]
-    return about, {case: round(instructions, 1) for case, (instructions, _) in counted.items()}
+    about = counted[next(iter(CASES))][2]
+    totals = {case: round(instructions, 1) for case, (instructions, *_) in counted.items()}
+    return about, totals, {case: parts for case, (_, parts, _) in counted.items()}
+
+
+def parts_table(parts):
+    cases = [case for case in parts if "histograms" not in case and "DCQCN" not in case]
+    yield "| part | " + " | ".join(cases) + " |"
+    yield "|---|" + "---|" * len(cases)
+    for part in PARTS:
+        yield f"| {part} | " + " | ".join(f"{parts[case][part]:,.0f}" for case in cases) + " |"
+    yield "| together | " + " | ".join(f"{sum(parts[case].values()):,.0f}" for case in cases) + " |"
 
 
 def compare(figures, about, counted):
@@ -102,6 +148,7 @@ def arguments():
                         help="what is counted (%(default)s)")
     parser.add_argument("--figures", type=pathlib.Path, default=FIGURES, help="what to compare with (%(default)s)")
     parser.add_argument("--renew", action="store_true", help="write the figures anew")
+    parser.add_argument("--parts", action="store_true", help="print the parts of each case as a table, and compare nothing")
     return parser.parse_args()
 
 
@@ -109,7 +156,10 @@ def main():
     args = arguments()
     if shutil.which("valgrind") is None:
         raise Failure("valgrind is not installed: scripts/setup test")
-    about, counted = count_all(args.program)
+    about, counted, parts = count_all(args.program)
+    if args.parts:
+        print("\n".join(parts_table(parts)))
+        return 0
     if args.renew:
         text = json.dumps({**about, "instructions": counted}, indent=1) + "\n"
         args.figures.write_text(text, encoding="utf-8")

@@ -1,40 +1,53 @@
 #!/usr/bin/python3
 """Two daemons joined by a real port: stock perftest between two network namespaces over a veth pair, by packet sockets
-(af_packet, with segmentation offload and without) and AF_XDP, and over memif; beside them TCP over the same veth pair. Needs root.
+(af_packet, with segmentation offload and without) and AF_XDP, each at several MTUs, and over memif. Beside them TCP over a veth pair
+with the same MTU, and for memif two RNICs of one daemon. Needs root.
 
-Each round measures every port once, so that what the machine does meanwhile meets all. Writes the table in
-bench/RESULTS.md.
+Each round measures everything once, so that what the machine does meanwhile meets all; ratios are taken within a round. Writes the
+table in bench/RESULTS.md.
 """
 
-import argparse
+import contextlib
 import json
 import math
 import os
 import pathlib
-import statistics
 import sys
-import time
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent / "tests/e2e"))
+sys.path[:0] = [str(HERE.parent / "tools"), str(HERE.parent.parent / "tests/e2e")]
 
 import harness
+import machine
 import netns
+import options as options_of
+from daemon import Daemon
+from machine import say
+from verdicts import HEAD, judge, table_row
 
 harness.PRELOADS.clear()
 PORT = 18700
-# (what, program, column behind the size, digits)
-FIGURES = (
-    ("ib_write_bw 64 KB, MB/s", "ib_write_bw -s 65536 -n 3000", 2, 0),
-    ("ib_read_bw 64 KB, MB/s", "ib_read_bw -s 65536 -n 3000", 2, 0),
-    ("ib_send_lat 8 B, us one way", "ib_send_lat -s 8 -n 3000", 3, 2),
-    ("ib_send_bw 8 B, 1000 messages/s", "ib_send_bw -s 8 -n 50000", 3, 0),
-)
-SCALE = {"ib_send_bw": 1000}
-KINDS = ("af_packet", "af_packet off", "af_xdp", "memif", "TCP")
-# AF_XDP on a veth takes frames of one page.
-INTERFACE_MTU = {"af_packet": 4200, "af_packet off": 4200, "af_xdp": 3498, "TCP": 4200}
-BEGIN, END = "<!-- table of ports: bench/ports/run.py writes it -->", "<!-- end of the table of ports -->"
+MARK = "table of ports: scripts/bench ports writes it"
+SINGLE_FRAMES = 'segmentation_offload = "off"'
+# what: port, the interface's MTU and more of [[rnic]]. AF_XDP on a veth takes frames of one page.
+VETHS = {
+    **{f"af_packet, MTU {mtu}": ("af_packet", mtu, "") for mtu in (1500, 4200, 9000)},
+    "af_packet, MTU 4200, single frames": ("af_packet", 4200, SINGLE_FRAMES),
+    **{f"af_xdp, MTU {mtu}": ("af_xdp", mtu, "") for mtu in (1500, 3498)},
+}
+MEMIF, WIRE = "memif", "in-process wire"
+TCP = {f"iperf3, MTU {mtu}": mtu for _, mtu, _ in VETHS.values()}
+# figure: program, column behind the size, what it is multiplied with, unit, what is better
+FIGURES = {
+    "64 KB `ib_write_bw`": ("ib_write_bw -s 65536 -n 3000", 2, 1, "MB/s", "more"),
+    "64 KB `ib_read_bw`": ("ib_read_bw -s 65536 -n 3000", 2, 1, "MB/s", "more"),
+    "8 B `ib_send_bw`": ("ib_send_bw -s 8 -n 50000", 3, 1, "M messages/s", "more"),
+    "8 B `ib_send_lat`": ("ib_send_lat -s 8 -n 3000", 3, 1, "us one way", "less"),
+}
+# M messages/s of 8 B.
+LEAST_RATE = {MEMIF: 5.0} | {kind: 1.0 for kind, (_, _, extra) in VETHS.items() if extra != SINGLE_FRAMES}
+LEAST_OF_WIRE = 0.6
 
 
 class Hosts(harness.TestCase):
@@ -53,32 +66,57 @@ class MemifSide(netns.Side):
         return "\n".join(line for line in super().config().splitlines() if not line.startswith(("interface", "netns")))
 
 
-def make(hosts, kind):
-    if kind == "af_packet off":
-        return netns.make_hosts(hosts, "af_packet", mtu=INTERFACE_MTU[kind], extra='segmentation_offload = "off"')
-    if kind != "memif":
-        return netns.make_hosts(hosts, kind, mtu=INTERFACE_MTU[kind])
-    sides = [MemifSide(hosts, number, kind) for number in (0, 1)]
+def make_memif(hosts):
+    sides = [MemifSide(hosts, number, MEMIF) for number in (0, 1)]
     netns.add_namespace(hosts, sides[0].name)
     sides[1].name = sides[0].name
-    for side in sides:
-        side.ip_of_server = "127.0.0.1"
     return sides
 
 
-def perftest(hosts, sides, program, column):
-    words = [*program.split(), "-F", "-x", 1, "-d", "urnic0", "-p", PORT]
-    server = getattr(sides[0], "ip_of_server", sides[0].ip)
-    results = netns.run_pair(hosts, sides[0].program(*words), sides[1].program(*words, server), PORT)
+def perftest(hosts, sides, words, address, column):
+    """`sides`: the command lines of a program at either end, by its words."""
+    words = [*words.split(), "-F", "-x", 1, "-p", PORT]
+    results = netns.run_pair(hosts, sides[0](*words), sides[1](*words, address), PORT)
     for result in results:
-        hosts.assert_ok(result, program)
+        hosts.assert_ok(result, words)
     row = next(line.split() for line in results[1].out.splitlines() if line.split()[:1] == [words[2]])
-    value = float(row[column + 1]) * SCALE.get(words[0], 1)
+    value = float(row[column + 1])
     return value if math.isfinite(value) and value > 0 else None
 
 
-def tcp(hosts, sides):
+def figures_of(hosts, sides, address):
+    return {what: perftest(hosts, sides, words, address, column) for what, (words, column, *_) in FIGURES.items()}
+
+
+def measure_port(hosts, kind):
+    """{figure: value} between two daemons."""
+    if kind == MEMIF:
+        sides, address = make_memif(hosts), "127.0.0.1"
+    else:
+        port, mtu, extra = VETHS[kind]
+        sides = netns.make_hosts(hosts, port, mtu=mtu, extra=extra)
+        address = sides[0].ip
+    for side in sides:
+        side.start()
+    for side in sides:
+        side.expect_state("ACTIVE")
+    programs = [lambda *words, side=side: side.program(*words, "-d", "urnic0") for side in sides]
+    return figures_of(hosts, programs, address)
+
+
+def measure_wire(hosts):
+    """The same between two RNICs of one daemon, as frames."""
+    directory = tempfile.TemporaryDirectory(prefix="urnic-bench-")
+    hosts.addCleanup(directory.cleanup)
+    daemon = Daemon(harness.BUILD, directory.name, "wire", 1)
+    hosts.addCleanup(daemon.end)
+    programs = [lambda *words, number=number: daemon.run([*map(str, words), "-d", f"urnic{number}"]) for number in (1, 0)]
+    return figures_of(hosts, programs, "127.0.0.1")
+
+
+def measure_tcp(hosts, mtu):
     """MB/s (2^20 bytes, as perftest's)."""
+    sides = netns.make_hosts(hosts, "af_packet", mtu=mtu)
     serving = harness.start(netns.inside(sides[0].name, "iperf3", "-s", "-1", "-p", PORT))
     hosts.addCleanup(harness.end_group, serving)
     hosts.assertTrue(harness.wait_until(lambda: netns.listens(PORT, serving)))
@@ -88,66 +126,78 @@ def tcp(hosts, sides):
 
 
 def measure(kind):
-    """{what: value} of one port."""
+    """{figure: value} of one round; of TCP its one value under its own name."""
     hosts = Hosts()
-    try:
-        sides = make(hosts, kind)
-        if kind == "TCP":
-            return {FIGURES[0][0]: tcp(hosts, sides)}
-        for side in sides:
-            side.start()
-        for side in sides:
-            side.expect_state("ACTIVE")
-        return {what: perftest(hosts, sides, program, column) for what, program, column, _ in FIGURES}
-    finally:
-        hosts.doCleanups()
+    with contextlib.ExitStack() as stack:
+        stack.callback(hosts.doCleanups)
+        if kind in TCP:
+            return {kind: measure_tcp(hosts, TCP[kind])}
+        return measure_wire(hosts) if kind == WIRE else measure_port(hosts, kind)
 
 
-def cell(values, digits):
-    values = [value for value in values if value is not None]
-    if not values:
-        return ""
-    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+def beside(kind, figure):
+    """What a figure of a port is compared with, and the target."""
+    if FIGURES[figure][3] == "us one way":
+        return [], []
+    if FIGURES[figure][3] != "MB/s":
+        return [], [{"value": LEAST_RATE[kind]}] if kind in LEAST_RATE else []
+    if kind == MEMIF:
+        return [WIRE], [{"of": WIRE, "ratio": LEAST_OF_WIRE}]
+    other = next(name for name, mtu in TCP.items() if mtu == VETHS[kind][1])
+    # Single frames are there to tell what the offload gives.
+    return [other], [] if VETHS[kind][2] == SINGLE_FRAMES else [{"ahead_of": [other]}]
+
+
+def verdict(kind, figure, rounds):
+    """Of the rounds in which perftest could tell the time."""
+    others, target = beside(kind, figure)
+    name = f"{figure}, {kind}"
+    values = [[found[kind][figure], *(found[other][figure if other == WIRE else other] for other in others)] for found in rounds]
+    columns = list(zip(*(row for row in values if None not in row)))
+    if not columns:
+        raise machine.Failure(f"perftest could tell no figure of {name}")
+    _, _, _, unit, better = FIGURES[figure]
+    group = {"name": kind, "unit": unit, "better": better, "beside": dict.fromkeys(others)}
+    return judge(group, {"name": name, "target": target}, dict(zip([name, *others], columns)), os.cpu_count())
 
 
 def table(found, rounds):
-    yield (f"Measured {time.strftime('%Y-%m-%d')}, {rounds} rounds, load {os.getloadavg()[0]:.0f} on {os.cpu_count()} CPUs. Median "
-           "(lowest to highest).")
-    yield ""
-    yield "| figure | af_packet, veth | the same, single frames | af_xdp, veth | memif | TCP, veth (iperf3) |"
-    yield "|---|---|---|---|---|---|"
-    for what, _, _, digits in FIGURES:
-        yield f"| {what} | " + " | ".join(cell([values.get(what) for values in found[kind]], digits) for kind in KINDS) + " |"
-    what = FIGURES[0][0]
-    ratios = [[values[what] / tcp_values[what] for values, tcp_values in zip(found[kind], found["TCP"]) if values.get(what)]
-              for kind in KINDS]
-    yield "| of TCP's, in the same round | " + " | ".join(cell(values, 2) for values in ratios[:-1]) + " |  |"
+    """`rounds`: of each {kind: {figure: value}}."""
+    about = machine.about(found) + f" {len(rounds)} rounds. Medians (first to third quartile); ratios are taken within a round."
+    rows = [table_row(verdict(kind, figure, rounds)) for kind in (*VETHS, MEMIF) for figure in FIGURES]
+    return "\n".join([about, "", *HEAD, *rows]) + "\n"
 
 
-def write_table(page, lines):
-    head, rest = page.read_text(encoding="utf-8").split(BEGIN)
-    page.write_text(f"{head}{BEGIN}\n" + "\n".join(lines) + f"\n{END}{rest.split(END)[1]}", encoding="utf-8")
+def arguments():
+    parser = options_of.parser("ports", __doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="how often everything is measured (%(default)s)")
+    options_of.add_results(parser, "ports")
+    options_of.add_print(parser)
+    options = options_of.parse(parser)
+    if options.rounds < 1:
+        parser.error("--rounds must be at least 1")
+    if options.build.resolve() != harness.BUILD:
+        parser.error("the build directory is what URNIC_BUILD names")
+    return options
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--page", type=pathlib.Path, default=harness.SOURCE / "bench/RESULTS.md",
-                        help="the page whose table is written")
-    options = parser.parse_args()
+    options = arguments()
     if os.geteuid() != 0:
-        sys.exit("AF_XDP and network namespaces need root: sudo bench/ports/run.py")
+        raise machine.Failure("AF_XDP and network namespaces need root: sudo scripts/bench ports")
     netns.private()
-    found = {kind: [] for kind in KINDS}
+    found = {**machine.context(), "build": machine.check_build(options.build)}
+    cpu_times, rounds = machine.CpuTimes(), []
     for number in range(1, options.rounds + 1):
-        for kind in KINDS:
-            found[kind].append(measure(kind))
-            print(f"round {number}: {kind}: {found[kind][-1]}", flush=True)
-    lines = list(table(found, options.rounds))
-    print("\n" + "\n".join(lines))
-    write_table(options.page, lines)
-    return 0
+        rounds.append({kind: measure(kind) for kind in (*VETHS, MEMIF, WIRE, *TCP)})
+        say(f"round {number}: {json.dumps(rounds[-1])}")
+    found |= cpu_times.disturbances()
+    machine.write_json(options.json, {"context": found, "rounds": rounds})
+    text = table(found, rounds)
+    if not options.print:
+        machine.write_between(options.page, MARK, text)
+    print(text, end="")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    machine.run_program(main)

@@ -22,6 +22,7 @@ from daemon import Daemon
 from machine import Failure, say
 from programs import Programs
 from talker import Talker
+from verdicts import HEAD, judge, table_row
 
 HERE = pathlib.Path(__file__).resolve().parent
 MARKS = {"here": "table of targets: scripts/bench writes it",
@@ -154,47 +155,12 @@ def measure(rows, group, options):
     return samples
 
 
-def judge(group, row, samples, cpus):
-    """Each part of a row's target with what was found, and whether it holds."""
-    less = group["better"] == "less"
-    ours = samples[row["name"]]
-    ratios = {name: machine.summary([own / other if other else float("inf") for own, other in zip(ours, samples[name])])
-              for name in group.get("beside", {})}
-    found = machine.summary(ours)
-    parts = []
-    for target in row.get("target", group.get("target")):
-        if "value" in target:
-            held = found["median"] <= target["value"] if less else found["median"] >= target["value"]
-            parts.append({"target": target.get("shown") or machine.figure(target["value"]), "held": held})
-        elif "ahead_of" in target:
-            behind = [name for name in target["ahead_of"] if (ratios[name]["median"] >= 1) == less]
-            parts.append({"target": "ahead of " + ", ".join(target["ahead_of"]), "held": not behind, "behind": behind})
-        else:
-            wanted = target["ratio_on_4_cpus"] if cpus >= 4 and "ratio_on_4_cpus" in target else target["ratio"]
-            ratio = ratios[target["of"]]["median"]
-            parts.append({"target": f"{wanted:g} of {target['of']}", "held": ratio <= wanted if less else ratio >= wanted})
-    return {"row": row["name"], "group": group["name"], "unit": group["unit"], "better": group["better"], "result": found,
-            "beside": {name: machine.summary(samples[name]) for name in group.get("beside", {})}, "ratios": ratios,
-            "target": parts, "held": all(part["held"] for part in parts)}
-
-
-HEAD = ["| what | unit | target | met | urnic | beside it | ratio |", "|---|---|---|---|---|---|---|"]
-
-
 def table(results, found, options):
     about = (machine.about(found) + f" {options.repetitions} repetitions of blocks of {options.seconds:g} s; daemon on CPU "
              f"{found['cpu_daemon']}, applications on {found['cpu_a']} and {found['cpu_b']}; programs without a daemon on "
              f"{found['cpu_a']} and {found['cpu_own_b']}. Medians (first to third quartile); ratios are taken within a "
              "repetition. A latency's ratio is good when it is small, any other when it is large.")
     return "\n".join([about, "", *HEAD, *map(table_row, results)]) + "\n"
-
-
-def table_row(entry):
-    targets = "; ".join(part["target"] for part in entry["target"])
-    beside = "<br>".join(f"{name} {machine.cell(value)}" for name, value in entry["beside"].items()) or "-"
-    ratios = "<br>".join(machine.cell(value) for value in entry["ratios"].values()) or "-"
-    return (f"| {entry['row']} | {entry['unit']} | {targets} | {'yes' if entry['held'] else '**no**'} | "
-            f"{machine.cell(entry['result'])} | {beside} | {ratios} |")
 
 
 def renewed(page_table, results, found, options):

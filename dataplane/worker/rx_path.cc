@@ -372,10 +372,11 @@ void RxPath::dispatch_captured(rte_mbuf& frame, TimeNs now, TimeNs protocol_now)
     packet.bytes = frame_bytes(&frame);
     packet.wire_bytes = frame.pkt_len;
     if (is_parsed) {
-        QpSlot* const slot = qps_.find(view_.header.dest_qp);
-        packet.header = &view_.header;
-        packet.peer = &view_.src_gid;
-        packet.qpn = view_.header.dest_qp;
+        const wire::PacketView& view = device_.is_infiniband() ? view_ : parser_.view();
+        QpSlot* const slot = qps_.find(view.header.dest_qp);
+        packet.header = &view.header;
+        packet.peer = &view.src_gid;
+        packet.qpn = view.header.dest_qp;
         packet.qp = slot != nullptr ? slot->qp.get() : nullptr;
         if (slot != nullptr) {
             capture.look_at(device_.index, *slot);
@@ -396,9 +397,9 @@ void RxPath::dispatch(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
         ++counters_.drop_malformed;
         return;
     }
-    wire::PacketView& view = view_;
-    view.frame = &frame;
-    const wire::ParseError error = wire::parse_frame(frame_bytes(&frame), view);
+    parser_.set_frame(&frame);
+    const wire::ParseError error = parser_.parse(frame_bytes(&frame));
+    const wire::PacketView& view = parser_.view();
     if (error != wire::ParseError::kNone) {
         dispatch_non_roce(frame, error, now);
         return;

@@ -14,6 +14,7 @@
 #include "dataplane/worker/run_queue.h"
 #include "dataplane/worker/worker_capture.h"
 #include "dataplane/worker/worker_outbox.h"
+#include "rnic/wire/frame_parser.h"
 
 namespace urnic::dataplane {
 
@@ -107,7 +108,8 @@ class RxPath {
     bool port_up_ = true;
     WorkerCapture* capture_ = nullptr;
     bool dispatches_roce_ = true;        // the port is up and Ethernet's, and nobody captures
-    wire::PacketView view_;              // of the frame at hand; parse_frame() fills all of it
+    wire::FrameParser parser_;           // of RoCE frames
+    wire::PacketView view_;              // of packets in other forms
     std::uint32_t handoff_targets_ = 0;  // bit mask of workers that got frames of this burst
 };
 

@@ -23,25 +23,32 @@ namespace urnic::wire {
     store_be32(bth + kBthAckReq, (header.ack_req ? 0x8000'0000U : 0U) | header.psn.value());
 }
 
+/// Headers that stand before RETH, AtomicETH and AETH, or behind them, in few packets: one look tells that
+/// none of them is there.
+inline constexpr std::uint16_t kHasRareFirst = kHasRdeth | kHasDeth | kHasXrceth | kHasFeth;
+inline constexpr std::uint16_t kHasRareLast = kHasImm | kHasIeth | kHasCnpReserved;
+
 /// Writes the extended headers that `mask` names, in wire order.
 [[gnu::always_inline]] inline void write_extended(std::byte* to, std::uint16_t mask,
                                                   const PacketHeader& header) {
-    if ((mask & kHasRdeth) != 0) {
-        store_be32(to, header.rd_ee_context & 0xff'ffffU);
-        to += 4;
-    }
-    if ((mask & kHasDeth) != 0) {
-        store_be32(to, header.deth.qkey);
-        store_be32(to + 4, header.deth.src_qp & 0xff'ffffU);
-        to += 8;
-    }
-    if ((mask & kHasXrceth) != 0) {
-        store_be32(to, header.xrc_srq & 0xff'ffffU);
-        to += 4;
-    }
-    if ((mask & kHasFeth) != 0) {
-        store_be32(to, header.feth);
-        to += 4;
+    if ((mask & kHasRareFirst) != 0) {
+        if ((mask & kHasRdeth) != 0) {
+            store_be32(to, header.rd_ee_context & 0xff'ffffU);
+            to += 4;
+        }
+        if ((mask & kHasDeth) != 0) {
+            store_be32(to, header.deth.qkey);
+            store_be32(to + 4, header.deth.src_qp & 0xff'ffffU);
+            to += 8;
+        }
+        if ((mask & kHasXrceth) != 0) {
+            store_be32(to, header.xrc_srq & 0xff'ffffU);
+            to += 4;
+        }
+        if ((mask & kHasFeth) != 0) {
+            store_be32(to, header.feth);
+            to += 4;
+        }
     }
     if ((mask & kHasReth) != 0) {
         store_be64(to, header.reth.va);
@@ -64,16 +71,18 @@ namespace urnic::wire {
         store_be64(to, header.atomic_ack);
         to += 8;
     }
-    if ((mask & kHasImm) != 0) {
-        store_le32(to, header.imm);  // as it lies on the wire
-        to += 4;
-    }
-    if ((mask & kHasIeth) != 0) {
-        store_be32(to, header.ieth_rkey);
-        to += 4;
-    }
-    if ((mask & kHasCnpReserved) != 0) {
-        std::memset(to, 0, 16);
+    if ((mask & kHasRareLast) != 0) {
+        if ((mask & kHasImm) != 0) {
+            store_le32(to, header.imm);  // as it lies on the wire
+            to += 4;
+        }
+        if ((mask & kHasIeth) != 0) {
+            store_be32(to, header.ieth_rkey);
+            to += 4;
+        }
+        if ((mask & kHasCnpReserved) != 0) {
+            std::memset(to, 0, 16);
+        }
     }
 }
 
@@ -96,21 +105,23 @@ namespace urnic::wire {
 /// Reads the extended headers that `mask` names from `from`, which holds all of them.
 [[gnu::always_inline]] inline void parse_extended(const std::byte* from, std::uint16_t mask,
                                                   PacketHeader& header) {
-    if ((mask & kHasRdeth) != 0) {
-        header.rd_ee_context = load_be32(from) & 0xff'ffffU;
-        from += 4;
-    }
-    if ((mask & kHasDeth) != 0) {
-        header.deth = {load_be32(from), load_be32(from + 4) & 0xff'ffffU};
-        from += 8;
-    }
-    if ((mask & kHasXrceth) != 0) {
-        header.xrc_srq = load_be32(from) & 0xff'ffffU;
-        from += 4;
-    }
-    if ((mask & kHasFeth) != 0) {
-        header.feth = load_be32(from);
-        from += 4;
+    if ((mask & kHasRareFirst) != 0) {
+        if ((mask & kHasRdeth) != 0) {
+            header.rd_ee_context = load_be32(from) & 0xff'ffffU;
+            from += 4;
+        }
+        if ((mask & kHasDeth) != 0) {
+            header.deth = {load_be32(from), load_be32(from + 4) & 0xff'ffffU};
+            from += 8;
+        }
+        if ((mask & kHasXrceth) != 0) {
+            header.xrc_srq = load_be32(from) & 0xff'ffffU;
+            from += 4;
+        }
+        if ((mask & kHasFeth) != 0) {
+            header.feth = load_be32(from);
+            from += 4;
+        }
     }
     if ((mask & kHasReth) != 0) {
         header.reth = {load_be64(from), load_be32(from + 8), load_be32(from + 12)};
@@ -129,12 +140,14 @@ namespace urnic::wire {
         header.atomic_ack = load_be64(from);
         from += 8;
     }
-    if ((mask & kHasImm) != 0) {
-        header.imm = load_le32(from);  // as it lies on the wire
-        from += 4;
-    }
-    if ((mask & kHasIeth) != 0) {
-        header.ieth_rkey = load_be32(from);
+    if ((mask & kHasRareLast) != 0) {
+        if ((mask & kHasImm) != 0) {
+            header.imm = load_le32(from);  // as it lies on the wire
+            from += 4;
+        }
+        if ((mask & kHasIeth) != 0) {
+            header.ieth_rkey = load_be32(from);
+        }
     }
 }
 

@@ -28,12 +28,14 @@ class RcCompleter {
     [[nodiscard]] bool is_read_rnr_nak(const wire::PacketHeader& header) const;
     void handle_rnr_nak(TimeNs now, std::uint8_t syndrome, Outbox& outbox);
     void handle_nak(TimeNs now, const wire::PacketHeader& header, Outbox& outbox);
-    void handle_data(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info,
-                     Outbox& outbox);
-    [[nodiscard]] bool is_expected_response(const wire::PacketView& packet,
-                                            const wire::OpcodeInfo& info) const;
-    [[nodiscard]] WcStatus store(const wire::PacketView& packet, const wire::OpcodeInfo& info);
-    [[nodiscard]] bool load_wqe();
+    // Each of these has one caller, for each response.
+    [[gnu::always_inline]] inline void handle_data(TimeNs now, const wire::PacketView& packet,
+                                                   const wire::OpcodeInfo& info, Outbox& outbox);
+    [[nodiscard]] [[gnu::always_inline]] inline bool is_expected_response(const wire::PacketView& packet,
+                                                                          const wire::OpcodeInfo& info) const;
+    [[nodiscard]] [[gnu::always_inline]] inline WcStatus store(const wire::PacketView& packet,
+                                                               const wire::OpcodeInfo& info);
+    [[nodiscard]] [[gnu::always_inline]] inline bool load_wqe();
 
     RcCommon& common_;
     RcSendState& state_;

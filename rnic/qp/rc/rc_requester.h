@@ -39,19 +39,22 @@ class RcRequester {
         bool asks_ack;
     };
 
+    // send_next() is one function to the machine: calls of its parts, each with registers to save, cost a
+    // tenth of it.
     [[nodiscard]] bool send_next(TimeNs now, Outbox& outbox);
     enum class Begun : std::uint8_t { kNothing, kMessage, kLocal };
-    [[nodiscard]] Begun begin_next(Outbox& outbox);
+    [[nodiscard]] [[gnu::always_inline]] inline Begun begin_next(Outbox& outbox);
     [[nodiscard]] Begun process_local_op(Outbox& outbox);
-    [[nodiscard]] WcStatus check_new(const WrOpcodeInfo& info) const;
+    [[nodiscard]] [[gnu::always_inline]] inline WcStatus check_new(const WrOpcodeInfo& info) const;
     /// Makes work_ the WQE `index`. Returns whether it is as it was when its first packet went out.
     [[nodiscard]] bool load_wqe(std::uint32_t index, Outbox& outbox) {
         return (wqe_loaded_ && work_.index == index) || fetch_again(index, outbox);
     }
     [[nodiscard]] bool fetch_again(std::uint32_t index, Outbox& outbox);
-    void plan_packet(std::uint32_t index, Psn psn, PacketPlan& plan) const;
+    [[gnu::always_inline]] inline void plan_packet(std::uint32_t index, Psn psn, PacketPlan& plan) const;
     [[nodiscard]] bool admit(PacketPlan& plan) const;
-    [[nodiscard]] bool transmit(std::uint32_t index, const PacketPlan& plan, Outbox& outbox);
+    [[nodiscard]] [[gnu::always_inline]] inline bool transmit(std::uint32_t index, const PacketPlan& plan,
+                                                              Outbox& outbox);
     [[nodiscard]] bool send_retransmission(TimeNs now, Outbox& outbox);
     [[nodiscard]] bool retry_next_gap(TimeNs now, Outbox& outbox);
     [[nodiscard]] bool retry_gap(TimeNs now, std::uint32_t index, Psn gap, Outbox& outbox);

@@ -84,7 +84,9 @@ class RcResponder {
     void handle_atomic_write(const wire::PacketView& packet, Outbox& outbox);
     void handle_flush(const wire::PacketView& packet, Outbox& outbox);
     void answer_without_data();
-    [[nodiscard]] bool begin_write(const wire::Reth& reth, const wire::OpcodeInfo& info, Outbox& outbox);
+    [[nodiscard]] [[gnu::always_inline]] inline bool begin_write(const wire::Reth& reth,
+                                                                 const wire::OpcodeInfo& info,
+                                                                 Outbox& outbox);
     [[nodiscard]] bool consume_recv_wqe(Outbox& outbox);
     void complete_receive(const wire::PacketView& packet, const wire::OpcodeInfo& info, WcOpcode opcode,
                           std::uint32_t byte_len, Outbox& outbox);

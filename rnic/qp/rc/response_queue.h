@@ -77,9 +77,12 @@ class ResponseQueue {
 
     [[nodiscard]] bool send(std::uint32_t max_packets, Outbox& outbox, Outbox& data,
                             const AethState& position);
-    [[nodiscard]] bool send_read(RcResponse& response, const AethState& position, Outbox& outbox);
-    void send_atomic(const RcResponse& response, const AethState& position, Outbox& outbox);
-    void send_answer(const AethState& position, Outbox& outbox);
+    // Each of these is called in one place of send(), for each packet.
+    [[nodiscard]] [[gnu::always_inline]] inline bool send_read(RcResponse& response,
+                                                               const AethState& position, Outbox& outbox);
+    [[gnu::always_inline]] inline void send_atomic(const RcResponse& response, const AethState& position,
+                                                   Outbox& outbox);
+    [[gnu::always_inline]] inline void send_answer(const AethState& position, Outbox& outbox);
     void insert(const RcResponse& response, bool is_duplicate);
     /// Returns whether a repeated answer may still go before the new one that waits. Whoever knows a key and
     /// a PSN can repeat a request without end; a new answer then comes all the same, which costs an honest
