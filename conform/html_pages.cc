@@ -69,7 +69,7 @@ std::string details(const CaseRecord& record, const std::string& id, const std::
         "<details id=\"{}\"><summary><span class=\"{}\">{} {}</span> {} <b>{}</b>: {}</summary>\n", xml(id),
         css_class(record.verdict), verdict_mark(record.verdict), verdict_name(record.verdict),
         xml(record.clause), xml(record_name(record)), xml(record.what));
-    text += fmt::format("<p>IBA {}; attempts: {}; {:.3f} s", xml(record.clause), record.attempts,
+    text += fmt::format("<p>{}; attempts: {}; {:.3f} s", xml(clause_text(record)), record.attempts,
                         static_cast<double>(record.milliseconds) / 1e3);
     if (!record.evidence.empty()) {
         const std::string path = record.evidence.lexically_relative(folder).string();
@@ -86,7 +86,7 @@ std::string details(const CaseRecord& record, const std::string& id, const std::
 }  // namespace
 
 std::string html_report(const RunRecord& run, const std::filesystem::path& folder) {
-    const std::filesystem::path whole = std::filesystem::absolute(folder).lexically_normal();
+    const std::filesystem::path whole = whole_path(folder);
     std::string text = head("urnic conform: " + run_label(run.facts));
     text += facts_table(run.facts) + counts_line(run);
     std::string suite;
@@ -101,7 +101,7 @@ std::string html_report(const RunRecord& run, const std::filesystem::path& folde
 }
 
 std::string html_matrix(const std::vector<RunRecord>& runs, const std::filesystem::path& folder) {
-    const std::filesystem::path whole = std::filesystem::absolute(folder).lexically_normal();
+    const std::filesystem::path whole = whole_path(folder);
     std::string text = head("urnic conform: cases by devices");
     text += "<table>\n<tr><th>clause</th><th>case</th>";
     for (const RunRecord& run : runs) {

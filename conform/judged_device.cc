@@ -5,6 +5,7 @@
 #include "conform/live/agent.h"
 #include "conform/live/live_bench.h"
 #include "conform/live/probe.h"
+#include "conform/port/port_name.h"
 #include "conform/port/tcp_agent.h"
 #include "conform/run.h"
 #include "rnic/cm/types.h"

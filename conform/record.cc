@@ -221,8 +221,12 @@ ComparedBehaviours compared_behaviours(const RunRecord& run) {
     return compared;
 }
 
+std::filesystem::path whole_path(const std::filesystem::path& folder) {
+    return std::filesystem::absolute(folder.empty() ? "." : folder).lexically_normal();
+}
+
 std::string to_json(const RunRecord& run, const std::filesystem::path& folder) {
-    const std::filesystem::path whole = std::filesystem::absolute(folder).lexically_normal();
+    const std::filesystem::path whole = whole_path(folder);
     JsonWriter json;
     json.object("", [&] {
         json.value("format", kFormat);

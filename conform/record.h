@@ -59,6 +59,9 @@ struct ComparedBehaviours {
 };
 [[nodiscard]] ComparedBehaviours compared_behaviours(const RunRecord& run);
 
+/// From the root; of an empty one, as a file's is that is named without a folder, that of the working
+/// directory.
+[[nodiscard]] std::filesystem::path whole_path(const std::filesystem::path& folder);
 /// JSON; evidence is named relative to the folder that the file is in.
 [[nodiscard]] std::string to_json(const RunRecord& run, const std::filesystem::path& folder);
 /// Throws SetupError: no such file, or not what to_json() writes.

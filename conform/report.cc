@@ -49,6 +49,10 @@ std::string xml(std::string_view text) {
     return escaped;
 }
 
+std::string clause_text(const CaseRecord& record) {
+    return record.clause.starts_with("RFC ") ? record.clause : "IBA " + record.clause;
+}
+
 std::string junit_report(const RunRecord& run) {
     auto counts = count_verdicts(run.cases);
     std::string text = fmt::format(
@@ -64,7 +68,7 @@ std::string junit_report(const RunRecord& run) {
         text += fmt::format("<testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\">", record.suite,
                             record.name, static_cast<double>(record.milliseconds) / kMsPerSecond);
         const std::string reason = xml(record.reason);
-        const std::string what = xml(fmt::format("IBA {}: {}", record.clause, record.what));
+        const std::string what = xml(fmt::format("{}: {}", clause_text(record), record.what));
         switch (record.verdict) {
             case VerdictKind::kFailed:
                 text += fmt::format("<failure message=\"{}\">{}</failure>", what, reason);

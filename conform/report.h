@@ -12,6 +12,8 @@ namespace urnic::conform {
 
 /// XML's and HTML's special characters as entities; no control characters.
 [[nodiscard]] std::string xml(std::string_view text);
+/// Where the requirement stands: a clause of the IBA specification, or an RFC.
+[[nodiscard]] std::string clause_text(const CaseRecord& record);
 [[nodiscard]] std::string junit_report(const RunRecord& run);
 /// Why it did not pass, and what was measured.
 [[nodiscard]] std::string seen_text(const CaseRecord& record);

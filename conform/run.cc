@@ -11,6 +11,7 @@
 #include "base/address_text.h"
 #include "conform/live/compare.h"
 #include "conform/pages.h"
+#include "conform/port/port_name.h"
 #include "conform/report.h"
 #include "os/setup_error.h"
 #include "rnic/neighbour/neighbour_message.h"
@@ -32,15 +33,6 @@ const RnicProfile* profile_named(const std::string& name) {
                          " (docs/conform.md)");
     }
     return profile;
-}
-
-std::string interface_of(const std::string& port) {
-    constexpr std::string_view kKind = "af_packet:";
-    if (!port.starts_with(kKind)) {
-        throw SetupError("--port " + port +
-                         " is not known; it is af_packet:INTERFACE, or for `urnic conform` standalone");
-    }
-    return port.substr(kKind.size());
 }
 
 Gid peer_address(const std::string& text) {

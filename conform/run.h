@@ -49,9 +49,6 @@ struct Options {
 /// name.
 [[nodiscard]] const RnicProfile* profile_named(const std::string& name);
 
-/// Of a --port. Throws SetupError when it is none.
-[[nodiscard]] std::string interface_of(const std::string& port);
-
 class Run {
   public:
     /// Throws SetupError when port, device or agent are not to be had.

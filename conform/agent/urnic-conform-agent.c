@@ -4,7 +4,7 @@
  * One file of GNU C99 on libibverbs of rdma-core 22 or later:
  *     cc -O2 -o urnic-conform-agent urnic-conform-agent.c -libverbs
  *
- * The protocol (version 2) is lines of text over TCP, one answer for each request: "ok ..." or "error ERRNO what".
+ * The protocol (version 3) is lines of text over TCP, one answer for each request: "ok ..." or "error ERRNO what".
  * docs/conform.md lists the requests. A tester is not trusted: every number, length and index is checked, what it may name in
  * this process is the arena alone, and each session is a process of its own, whose end gives everything back. */
 #define _GNU_SOURCE
@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define VERSION 2
+#define VERSION 3
 #define MAX_LINE (128 * 1024)
 #define MAX_ARENA (16u << 20)
 #define MAX_OBJECTS 64
@@ -52,6 +52,8 @@ static struct ibv_mr *mrs[MAX_OBJECTS];
 static struct ibv_mw *mws[MAX_OBJECTS];
 static struct ibv_ah *ahs[MAX_OBJECTS];
 static struct qp qps[MAX_OBJECTS];
+static struct ibv_xrcd *xrcd; /* of XRC targets and SRQs */
+static struct ibv_srq *srqs[MAX_OBJECTS];
 
 /* --- Answers ------------------------------------------------------------------------------------------------ */
 
@@ -120,11 +122,19 @@ static void destroy_objects(void) {
     }
     for (int i = 0; i < MAX_OBJECTS; i++) {
         if (qps[i].qp) ibv_destroy_qp(qps[i].qp);
+    }
+    for (int i = 0; i < MAX_OBJECTS; i++) {
+        if (srqs[i]) ibv_destroy_srq(srqs[i]);
+        srqs[i] = NULL;
+    }
+    for (int i = 0; i < MAX_OBJECTS; i++) {
         for (int j = 0; j < 2; j++) {
             if (qps[i].cq[j]) ibv_destroy_cq(qps[i].cq[j]);
         }
     }
     memset(qps, 0, sizeof qps);
+    if (xrcd) ibv_close_xrcd(xrcd);
+    xrcd = NULL;
     for (int i = 0; i < MAX_OBJECTS; i++) {
         if (ahs[i]) ibv_destroy_ah(ahs[i]);
         ahs[i] = NULL;
@@ -307,12 +317,24 @@ static void do_ah(void) {
 
 /* --- QPs ------------------------------------------------------------------------------------------------------------ */
 
-/* qp TYPE SENDS RECEIVES SGES INLINE SIGNAL_ALL CQES: index, QP number. TYPE as ibv_qp_type. */
+/* It has no queues: what its domain's SRQs receive completes in their CQs. NULL with errno: the device has no XRC. */
+static struct ibv_qp *make_xrc_target(void) {
+    struct ibv_xrcd_init_attr domain = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+    struct ibv_qp_init_attr_ex attr = {.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD};
+    errno = 0;
+    if (!xrcd) xrcd = ibv_open_xrcd(context, &domain);
+    if (!xrcd) return NULL;
+    attr.xrcd = xrcd;
+    return ibv_create_qp_ex(context, &attr);
+}
+
+/* qp TYPE SENDS RECEIVES SGES INLINE SIGNAL_ALL CQES: index, QP number. TYPE as ibv_qp_type: RC, UC, UD, XRC initiator or target. */
 static void do_qp(void) {
     uint64_t type, sends, receives, sges, inline_bytes, all, cqes;
     int i = 0;
     while (i < MAX_OBJECTS && qps[i].qp) i++;
-    if (!pd || i == MAX_OBJECTS || !next_number(IBV_QPT_UD, &type) || type < IBV_QPT_RC || !next_number(MAX_WR, &sends) ||
+    if (!pd || i == MAX_OBJECTS || !next_number(IBV_QPT_XRC_RECV, &type) || type < IBV_QPT_RC ||
+        (type > IBV_QPT_UD && type < IBV_QPT_XRC_SEND) || !next_number(MAX_WR, &sends) ||
         !next_number(MAX_WR, &receives) || !next_number(MAX_SGE, &sges) || !next_number(1024, &inline_bytes) ||
         !next_number(1, &all) || !next_number(2 * MAX_WR, &cqes) || cqes == 0)
         return fail(EINVAL, "qp");
@@ -328,7 +350,8 @@ static void do_qp(void) {
                                             .max_inline_data = (uint32_t)inline_bytes},
                                     .qp_type = (enum ibv_qp_type)type,
                                     .sq_sig_all = (int)all};
-    if (made.cq[0] && made.cq[1]) made.qp = ibv_create_qp(pd, &attr);
+    if (type == IBV_QPT_XRC_SEND) attr.cap.max_recv_wr = attr.cap.max_recv_sge = 0;
+    if (made.cq[0] && made.cq[1]) made.qp = type == IBV_QPT_XRC_RECV ? make_xrc_target() : ibv_create_qp(pd, &attr);
     if (!made.qp) {
         int error = errno;
         for (int j = 0; j < 2; j++) {
@@ -338,6 +361,34 @@ static void do_qp(void) {
     }
     qps[i] = made;
     say("ok %d %u\n", i, made.qp->qp_num);
+}
+
+/* srq QP RECEIVES SGES: index, number of an SRQ in the domain of that XRC target, whose completions are the QP's of receives. */
+static void do_srq(void) {
+    uint64_t receives, sges;
+    uint32_t number;
+    struct qp *qp = next_qp();
+    int i = 0;
+    while (i < MAX_OBJECTS && srqs[i]) i++;
+    if (!qp || qp->qp->qp_type != IBV_QPT_XRC_RECV || i == MAX_OBJECTS || !next_number(MAX_WR, &receives) ||
+        !next_number(MAX_SGE, &sges))
+        return fail(EINVAL, "srq");
+    struct ibv_srq_init_attr_ex attr = {
+        .attr = {.max_wr = (uint32_t)receives, .max_sge = (uint32_t)sges},
+        .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+        .srq_type = IBV_SRQT_XRC,
+        .pd = pd,
+        .xrcd = xrcd,
+        .cq = qp->cq[1]};
+    struct ibv_srq *made = ibv_create_srq_ex(context, &attr);
+    if (!made) return fail(errno ?: EIO, "ibv_create_srq_ex");
+    int error = ibv_get_srq_num(made, &number);
+    if (error) {
+        ibv_destroy_srq(made);
+        return fail(error > 0 ? error : EIO, "ibv_get_srq_num");
+    }
+    srqs[i] = made;
+    say("ok %d %u\n", i, number);
 }
 
 #define NUMBER(key, mask, most, field)                             \
@@ -421,9 +472,9 @@ static int take_sge(char *text, int is_inline, struct ibv_sge *sge) {
 }
 
 /* OPCODE:FLAGS:WR_ID:IMM:REMOTE:R_KEY:COMPARE_OR_ADD:SWAP:MW:MR:BIND_ACCESS[,SGE...]; the last three are BIND_MW's, "-" elsewhere.
- * Of a UD QP: REMOTE is an address handle, R_KEY the QP number, COMPARE_OR_ADD the Q_Key. */
+ * Of a UD QP: REMOTE is an address handle, R_KEY the QP number, COMPARE_OR_ADD the Q_Key. Of an XRC initiator: MW is the SRQ's number. */
 static int take_send(char *text, enum ibv_qp_type type, struct ibv_send_wr *wr, struct ibv_sge *sges) {
-    uint64_t v[8], mw = 0, mr = 0, access = 0;
+    uint64_t v[8], mw = 0, mr = 0, access = 0, srq = 0;
     static const uint64_t most[8] = {IBV_WR_SEND_WITH_INV, 0xf, UINT64_MAX, UINT32_MAX, UINT64_MAX, UINT32_MAX, UINT64_MAX, UINT64_MAX};
     char *head = strsep(&text, ",");
     for (int i = 0; i < 8; i++) {
@@ -459,6 +510,10 @@ static int take_send(char *text, enum ibv_qp_type type, struct ibv_send_wr *wr, 
         wr->wr.rdma.remote_addr = v[4];
         wr->wr.rdma.rkey = (uint32_t)v[5];
     }
+    if (type == IBV_QPT_XRC_SEND) {
+        if (!number_in(strsep(&head, ":"), UINT32_MAX, &srq)) return 0;
+        wr->qp_type.xrc.remote_srqn = (uint32_t)srq;
+    }
     wr->sg_list = sges;
     for (char *item; (item = strsep(&text, ",")) != NULL; wr->num_sge++) {
         if (wr->num_sge == MAX_SGE || !take_sge(item, (wr->send_flags & IBV_SEND_INLINE) != 0, &sges[wr->num_sge])) return 0;
@@ -471,7 +526,7 @@ static void do_send(void) {
     static struct ibv_sge sges[MAX_BATCH][MAX_SGE];
     struct qp *qp = next_qp();
     int count = 0;
-    if (!qp) return fail(EINVAL, "send");
+    if (!qp || qp->qp->qp_type == IBV_QPT_XRC_RECV) return fail(EINVAL, "send");
     for (char *item; (item = word()) != NULL; count++) {
         if (count == MAX_BATCH || !take_send(item, qp->qp->qp_type, &wrs[count], sges[count])) return fail(EINVAL, "send: request");
         if (count) wrs[count - 1].next = &wrs[count];
@@ -482,20 +537,38 @@ static void do_send(void) {
     say("ok\n");
 }
 
+/* WR_ID[,SGE...] */
+static int take_receive(char *text, struct ibv_recv_wr *wr, struct ibv_sge *sges) {
+    uint64_t id;
+    memset(wr, 0, sizeof *wr);
+    if (!text || !number_in(strsep(&text, ","), UINT64_MAX, &id)) return 0;
+    wr->wr_id = id;
+    wr->sg_list = sges;
+    for (char *item; (item = strsep(&text, ",")) != NULL; wr->num_sge++) {
+        if (wr->num_sge == MAX_SGE || !take_sge(item, 0, &sges[wr->num_sge])) return 0;
+    }
+    return 1;
+}
+
 /* recv QP WR_ID[,SGE...] */
 static void do_recv(void) {
     struct qp *qp = next_qp();
-    char *text = qp ? word() : NULL;
     struct ibv_sge sges[MAX_SGE];
-    struct ibv_recv_wr wr = {.sg_list = sges}, *bad = NULL;
-    uint64_t id;
-    if (!text || !number_in(strsep(&text, ","), UINT64_MAX, &id)) return fail(EINVAL, "recv");
-    wr.wr_id = id;
-    for (char *item; (item = strsep(&text, ",")) != NULL; wr.num_sge++) {
-        if (wr.num_sge == MAX_SGE || !take_sge(item, 0, &sges[wr.num_sge])) return fail(EINVAL, "recv: SGE");
-    }
+    struct ibv_recv_wr wr, *bad = NULL;
+    if (!qp || qp->qp->qp_type >= IBV_QPT_XRC_SEND || !take_receive(word(), &wr, sges)) return fail(EINVAL, "recv");
     int error = ibv_post_recv(qp->qp, &wr, &bad);
     if (error) return fail(error > 0 ? error : -error, "ibv_post_recv");
+    say("ok\n");
+}
+
+/* srq_recv SRQ WR_ID[,SGE...] */
+static void do_srq_recv(void) {
+    uint64_t i;
+    struct ibv_sge sges[MAX_SGE];
+    struct ibv_recv_wr wr, *bad = NULL;
+    if (!next_number(MAX_OBJECTS - 1, &i) || !srqs[i] || !take_receive(word(), &wr, sges)) return fail(EINVAL, "srq_recv");
+    int error = ibv_post_srq_recv(srqs[i], &wr, &bad);
+    if (error) return fail(error > 0 ? error : -error, "ibv_post_srq_recv");
     say("ok\n");
 }
 
@@ -536,8 +609,9 @@ static void do_reset(void) {
 
 static void do_hello(void) {
     uint64_t version;
-    if (!next_number(1000, &version) || version != VERSION) return fail(EPROTO, "this agent speaks version 2; take the one of the tester's release");
-    say("ok urnic-conform-agent 2\n");
+    if (!next_number(1000, &version) || version != VERSION)
+        return fail(EPROTO, "this agent speaks version 3; take the one of the tester's release");
+    say("ok urnic-conform-agent %d\n", VERSION);
 }
 
 static const struct {
@@ -546,7 +620,7 @@ static const struct {
 } requests[] = {{"hello", do_hello}, {"open", do_open}, {"arena", do_arena}, {"reset", do_reset}, {"fill", do_fill},
                 {"put", do_put},     {"get", do_get},   {"mr", do_mr},       {"dereg", do_dereg}, {"mw", do_mw},
                 {"ah", do_ah},       {"qp", do_qp},     {"modify", do_modify}, {"query", do_query}, {"send", do_send},
-                {"recv", do_recv},   {"poll", do_poll}, {"events", do_events}};
+                {"recv", do_recv},   {"poll", do_poll}, {"events", do_events}, {"srq", do_srq}, {"srq_recv", do_srq_recv}};
 
 static void handle(char *line) {
     cursor = line;

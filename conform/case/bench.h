@@ -110,6 +110,18 @@ class Bench {
     [[nodiscard]] virtual Region& add_region(std::size_t bytes, std::uint32_t access) = 0;
     virtual void post(const std::vector<SendRequest>& requests) = 0;
     virtual void post_receive(std::uint64_t wr_id, const std::vector<abi::Sge>& sge) = 0;
+    /// An XRC target has so many SRQs in its domain, each for recv_entries receives, whose completions are
+    /// those of receives.
+    static constexpr std::size_t kXrcSrqs = 2;
+    [[nodiscard]] virtual std::uint32_t srq_number(std::size_t index) const {
+        (void)index;
+        throw CannotPlay("there are no SRQs here");
+    }
+    virtual void post_srq_receive(std::size_t index, std::uint64_t wr_id, const std::vector<abi::Sge>& sge) {
+        (void)wr_id;
+        (void)sge;
+        (void)srq_number(index);
+    }
     /// All completions since the last call, once there are `hoped` of them or patience is at its end.
     [[nodiscard]] virtual std::vector<SeenCompletion> completions(bool recv, std::size_t hoped) = 0;
     [[nodiscard]] virtual std::vector<AsyncEventType> events(std::size_t hoped) = 0;
@@ -127,6 +139,8 @@ class Bench {
     virtual SeenFrame take() = 0;
 
     [[nodiscard]] virtual TimeNs now() const = 0;
+    /// now(), or later where requests to the device take time of their own.
+    [[nodiscard]] virtual TimeNs real_now() const { return now(); }
     virtual void wait_until(TimeNs time) = 0;
     [[nodiscard]] virtual const Tolerance& tolerance() const = 0;
     /// What the QP does with packets that come early: holds them, or discards them.

@@ -197,6 +197,8 @@ class Script {
     /// Exactly these completions since the last call, in this order.
     void completes(const Wcs& expected, Where where = Where::current());
     void completes_nothing(Where where = Where::current()) { completes({}, where); }
+    /// Nothing goes out nor completes for `least` from now on; then these complete, until `most`.
+    void completes_within(TimeNs least, TimeNs most, const Wcs& expected, Where where = Where::current());
     void receives(const Wcs& expected, Where where = Where::current());
     /// Exactly these affiliated asynchronous events since the last call.
     void raises(const std::vector<AsyncEventType>& expected, Where where = Where::current());
@@ -282,7 +284,11 @@ class Script {
         return bench_->next(now() + bench_->tolerance().settle_ns) != nullptr;
     }
     void silent_then_sends(TimeNs least, TimeNs most, const ScriptPacket& expected, Where where);
-    void check_completions(bool recv, const Wcs& expected, Where where);
+    void check_completions(bool recv, const Wcs& expected, Where where) {
+        compare_completions(recv, bench_->completions(recv, expected.size()), expected, where);
+    }
+    void compare_completions(bool recv, const std::vector<SeenCompletion>& seen, const Wcs& expected,
+                             Where where) const;
 
     Bench* bench_ = nullptr;
     ConnectOptions options_;

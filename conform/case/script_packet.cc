@@ -205,6 +205,10 @@ ScriptPacket& ScriptPacket::deth(std::uint32_t qkey, std::uint32_t src_qp) {
     header_.deth = {.qkey = qkey, .src_qp = src_qp};
     return *this;
 }
+ScriptPacket& ScriptPacket::srq(std::uint32_t number) {
+    header_.xrc_srq = number;
+    return *this;
+}
 ScriptPacket& ScriptPacket::becn() {
     header_.becn = true;
     return *this;

@@ -71,6 +71,8 @@ class ScriptPacket {
     ScriptPacket& service(wire::Service service);
     /// Q_Key and source QP of a UD packet.
     ScriptPacket& deth(std::uint32_t qkey, std::uint32_t src_qp);
+    /// XRCETH.
+    ScriptPacket& srq(std::uint32_t number);
     ScriptPacket& becn();
 
     // --- What an expectation leaves open -----------------------------------------------------------------

@@ -225,7 +225,7 @@ CONFORM_CASE_IN(RequesterPackets, PsnWrap, "9.7.1",
 
 CONFORM_CASE_IN(RequesterPackets, ReadAcrossTheWrap, "9.7.1",
                 "a READ whose PSNs wrap, with a response lost behind the wrap") {
-    connect({.mtu = 256, .psn_a = 0xff'ffff, .timeout = 10});
+    connect({.mtu = 256, .psn_a = 0xff'ffff, .timeout = kTimeout});
     post(read(1, 768));
     sends(read_request(0xff'ffff, 768));
     peer({response_first(0xff'ffff, 1, 256), response_last(1, 1, 256, 512)});

@@ -8,10 +8,7 @@ class RequesterTimeouts : public Script {
   protected:
     // The timer ends once more, and with it the QP.
     void gives_up(std::uint64_t wr_id) {
-        silence(kLeast - 1);
-        completes_nothing();
-        wait(kMost - kLeast + 1);
-        completes(failed(wr_id, WcStatus::kRetryExcErr));
+        completes_within(kLeast, kMost, failed(wr_id, WcStatus::kRetryExcErr));
         counts(&Counters::req_transport_retries_exceeded, 1);
         state(QpState::kErr);
         silence(100 * kMost);

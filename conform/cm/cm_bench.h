@@ -40,6 +40,7 @@ class CmBench : public JudgedBench {
     /// Releases the connections of the case.
     void end_case() override;
     [[nodiscard]] TimeNs real_now() const override { return wire_.real_now(); }
+    [[nodiscard]] TimeNs held_up_ns() const override { return wire_.held_up_ns(); }
     [[nodiscard]] const std::vector<TracedFrame>& trace() const override { return wire_.trace(); }
     void set_selective(bool is_selective) { is_selective_ = is_selective; }
     /// From now on cases begin when the listener takes connections: a program that ends at an error is given

@@ -206,6 +206,15 @@ AgentQp Agent::create_qp(const QpOptions& options) {
             static_cast<std::uint32_t>(agent_number(words[1])) & 0xff'ffffU};
 }
 
+AgentSrq Agent::create_srq(std::uint32_t qp, const QpOptions& options) {
+    const std::vector<std::string> words =
+        ask_device("srq " + std::to_string(qp) + " " + std::to_string(options.recv_entries) + " " +
+                       std::to_string(options.max_sge),
+                   2, "XRC SRQ");
+    return {static_cast<std::uint32_t>(agent_number(words[0])),
+            static_cast<std::uint32_t>(agent_number(words[1])) & 0xff'ffffU};
+}
+
 int Agent::modify(std::uint32_t qp, const std::string& attributes) {
     std::string answer;
     return try_ask("modify " + std::to_string(qp) + " " + attributes, answer);
@@ -228,8 +237,9 @@ int Agent::send(std::uint32_t qp, const std::vector<std::string>& requests) {
     return try_ask(line, answer);
 }
 
-int Agent::receive(std::uint32_t qp, std::uint64_t wr_id, const std::vector<abi::Sge>& sge) {
-    std::string line = "recv " + std::to_string(qp) + " " + std::to_string(wr_id);
+int Agent::post_receive(const std::string& request, std::uint32_t index, std::uint64_t wr_id,
+                        const std::vector<abi::Sge>& sge) {
+    std::string line = request + " " + std::to_string(index) + " " + std::to_string(wr_id);
     for (const abi::Sge& entry : sge) {
         line += "," + std::to_string(entry.addr) + ":" + std::to_string(entry.length) + ":" +
                 std::to_string(entry.lkey);

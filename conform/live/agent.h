@@ -13,7 +13,7 @@
 
 namespace urnic::conform {
 
-inline constexpr int kAgentVersion = 2;
+inline constexpr int kAgentVersion = 3;
 
 struct AgentKeys {
     std::uint32_t index = 0;
@@ -27,6 +27,10 @@ struct AgentQp {
 struct AgentWindow {
     std::uint32_t index = 0;
     std::uint32_t rkey = 0;
+};
+struct AgentSrq {
+    std::uint32_t index = 0;
+    std::uint32_t number = 0;
 };
 struct AgentQpState {
     QpState state = QpState::kReset;
@@ -56,12 +60,19 @@ class Agent {
     std::uint32_t make_address_handle(const Gid& gid, std::uint8_t traffic_class, std::uint8_t sl);
     /// Throws NotApplicable when the device makes no such QP.
     AgentQp create_qp(const QpOptions& options);
+    /// In the domain of that XRC target. Throws NotApplicable when the device makes none.
+    AgentSrq create_srq(std::uint32_t qp, const QpOptions& options);
     /// `attributes`: "state=3 timeout=14". The errno of the device; 0 when it was done.
     int modify(std::uint32_t qp, const std::string& attributes);
     AgentQpState query(std::uint32_t qp);
     /// One entry for each request, as the agent's "send" has them. The errno of the device.
     int send(std::uint32_t qp, const std::vector<std::string>& requests);
-    int receive(std::uint32_t qp, std::uint64_t wr_id, const std::vector<abi::Sge>& sge);
+    int receive(std::uint32_t qp, std::uint64_t wr_id, const std::vector<abi::Sge>& sge) {
+        return post_receive("recv", qp, wr_id, sge);
+    }
+    int receive_by_srq(std::uint32_t srq, std::uint64_t wr_id, const std::vector<abi::Sge>& sge) {
+        return post_receive("srq_recv", srq, wr_id, sge);
+    }
     std::vector<SeenCompletion> poll(std::uint32_t qp, bool recv);
     std::vector<AsyncEventType> events();
 
@@ -70,6 +81,8 @@ class Agent {
     std::vector<std::string> ask(const std::string& line);
     /// What the device cannot do is no failure of the agent's.
     std::vector<std::string> ask_device(const std::string& line, std::size_t words, const std::string& what);
+    int post_receive(const std::string& request, std::uint32_t index, std::uint64_t wr_id,
+                     const std::vector<abi::Sge>& sge);
     /// 0, or the number of an "error".
     int try_ask(const std::string& line, std::string& answer);
 

@@ -77,7 +77,9 @@ CaseResult judge(const Case& entry, JudgedBench& bench, PathProof& path, const J
     std::string failure;
     bool is_late = false;
     bool is_decided = false;
-    while (!is_decided && result.attempts < options.attempts) {
+    std::uint32_t failures = 0;  // of a tester that kept time
+    while (!is_decided && failures < options.attempts &&
+           result.attempts < kPlaysForAnAttempt * options.attempts) {
         ++result.attempts;
         bench.begin_case(options.case_limit_ns);
         const TimeNs begun = bench.now();
@@ -89,9 +91,14 @@ CaseResult judge(const Case& entry, JudgedBench& bench, PathProof& path, const J
         }
         result.took_ns += bench.real_now() - begun;
         result.trace = bench.trace();
+        if (const TimeNs held_up = bench.held_up_ns(); !is_decided && held_up > kMostHeldUpNs) {
+            failure.insert(0, "the tester was held up by " + std::to_string(held_up / 1'000'000) + " ms; ");
+        } else if (!is_decided) {
+            ++failures;
+        }
     }
     bench.end_case();
-    if (!is_decided && is_late) {
+    if (!is_decided && (is_late || failures < options.attempts)) {
         result.reason = failure;
     } else if (!is_decided) {
         const std::string lost = path.prove();

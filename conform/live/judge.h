@@ -13,7 +13,7 @@ namespace urnic::conform {
 
 enum class VerdictKind : std::uint8_t {
     kPassed,
-    kFailed,         // each time, over a path that lost nothing
+    kFailed,         // each time, over a path that lost nothing, by a tester that kept time
     kNotStrict,      // the device bears it, but not as written
     kInformational,  // the specification leaves a choice; which one was made
     kNotApplicable,  // the device has not what the case needs
@@ -49,6 +49,11 @@ class PathProof {
     /// Empty when nothing was lost; else what was.
     virtual std::string prove() = 0;
 };
+
+/// A tester whose waits end later than this cannot tell what came early, and may have let timers run out.
+inline constexpr TimeNs kMostHeldUpNs = 10'000'000;
+/// How often a case is played at most, for each attempt that is to count.
+inline constexpr std::uint32_t kPlaysForAnAttempt = 3;
 
 struct JudgeOptions {
     std::uint32_t attempts = 3;             // while it fails

@@ -20,7 +20,9 @@ class JudgedBench : public Bench {
     virtual void begin_case(TimeNs limit_ns) = 0;
     /// Nothing of the case is left at the device.
     virtual void end_case() = 0;
-    [[nodiscard]] virtual TimeNs real_now() const = 0;
+    /// By how much the tester's own waits ended too late at most since begin_case(): what else ran on its
+    /// machine held it up.
+    [[nodiscard]] virtual TimeNs held_up_ns() const { return 0; }
     /// The frames of the case.
     [[nodiscard]] virtual const std::vector<TracedFrame>& trace() const = 0;
 };

@@ -94,6 +94,10 @@ void LiveBench::create(const ConnectOptions& connect, const QpOptions& qp, std::
     others_.clear();
     type_ = qp.type;
     qp_ = agent_.create_qp(qp);
+    srqs_.clear();
+    while (type_ == QpType::kXrcRecv && srqs_.size() < kXrcSrqs) {
+        srqs_.push_back(agent_.create_srq(qp_.index, qp));
+    }
     peer_qp_ = next_peer_qp();
     init();
 }
@@ -130,7 +134,7 @@ void LiveBench::make_rtr(std::uint32_t qp, QpType type, std::uint32_t dest_qp) {
     }
     std::string text = "state=2 " + attribute("mtu", mtu_code(options_.mtu)) + " " +
                        attribute("dest_qp", dest_qp) + " " + attribute("rq_psn", options_.psn_b);
-    if (type == QpType::kRc) {
+    if (type == QpType::kRc || type == QpType::kXrcRecv) {
         text += " " +
                 attribute("max_dest_rd",
                           std::min<std::uint32_t>(options_.max_dest_rd_atomic, facts_.max_dest_rd_atomic)) +
@@ -147,7 +151,10 @@ void LiveBench::make_rtr(std::uint32_t qp, QpType type, std::uint32_t dest_qp) {
 
 void LiveBench::make_rts(std::uint32_t qp, QpType type) {
     std::string text = "state=3 " + attribute("sq_psn", options_.psn_a);
-    if (type == QpType::kRc) {
+    if (type == QpType::kXrcRecv) {
+        text += " " + attribute("timeout", options_.timeout);
+    }
+    if (type == QpType::kRc || type == QpType::kXrcSend) {
         text += " " + attribute("timeout", options_.timeout) + " " +
                 attribute("retry_cnt", options_.retry_cnt) + " " +
                 attribute("rnr_retry", options_.rnr_retry) + " " +
@@ -223,7 +230,7 @@ std::string LiveBench::request_text(const SendRequest& request) {
           is_ud ? request.remote_qkey : request.compare_add, request.swap}) {
         text += ":" + std::to_string(value);
     }
-    text += ":-:-:-";
+    text += type_ == QpType::kXrcSend ? ":" + std::to_string(request.srq_number) + ":-:-" : ":-:-:-";
     std::vector<abi::Sge> sges = request.sge;
     if (!request.inline_data.empty()) {
         const std::size_t offset = kArenaBytes - kScratchBytes;
@@ -254,6 +261,20 @@ void LiveBench::post(const std::vector<SendRequest>& requests) {
 void LiveBench::post_receive(std::uint64_t wr_id, const std::vector<abi::Sge>& sge) {
     if (const int error = agent_.receive(qp_.index, wr_id, sge); error != 0) {
         throw NotApplicable("ibv_post_recv refuses the receive with errno " + std::to_string(error));
+    }
+}
+
+std::uint32_t LiveBench::srq_number(std::size_t index) const {
+    if (index >= srqs_.size()) {
+        throw CannotPlay("only XRC targets have SRQs here");
+    }
+    return srqs_[index].number;
+}
+
+void LiveBench::post_srq_receive(std::size_t index, std::uint64_t wr_id, const std::vector<abi::Sge>& sge) {
+    (void)srq_number(index);
+    if (const int error = agent_.receive_by_srq(srqs_[index].index, wr_id, sge); error != 0) {
+        throw NotApplicable("ibv_post_srq_recv refuses the receive with errno " + std::to_string(error));
     }
 }
 

@@ -41,6 +41,7 @@ class LiveBench final : public JudgedBench {
     void begin_case(TimeNs limit_ns) override { wire_.begin_case(limit_ns); }
     void end_case() override { agent_.reset(); }
     [[nodiscard]] TimeNs real_now() const override { return wire_.real_now(); }
+    [[nodiscard]] TimeNs held_up_ns() const override { return wire_.held_up_ns(); }
     [[nodiscard]] const std::vector<TracedFrame>& trace() const override { return wire_.trace(); }
 
     // --- What only this engine has
@@ -60,6 +61,10 @@ class LiveBench final : public JudgedBench {
     [[nodiscard]] std::uint16_t vlan() const { return path_.vlan; }
     /// As transmit(), with nothing between the frames: for what a device does about a burst.
     void transmit_together(const std::vector<FrameBytes>& burst) { wire_.transmit_together(burst); }
+    /// The answers about an address that come for so long, by ARP or neighbour discovery, from whoever.
+    [[nodiscard]] std::vector<SeenFrame> neighbour_messages(const Gid& address, TimeNs patience) {
+        return wire_.neighbour_messages(address, wire_.real_now() + patience);
+    }
     /// Everything that came or completed and was not looked at is forgotten.
     void forget();
 
@@ -74,6 +79,8 @@ class LiveBench final : public JudgedBench {
     [[nodiscard]] Region& add_region(std::size_t bytes, std::uint32_t access) override;
     void post(const std::vector<SendRequest>& requests) override;
     void post_receive(std::uint64_t wr_id, const std::vector<abi::Sge>& sge) override;
+    [[nodiscard]] std::uint32_t srq_number(std::size_t index) const override;
+    void post_srq_receive(std::size_t index, std::uint64_t wr_id, const std::vector<abi::Sge>& sge) override;
     [[nodiscard]] std::vector<SeenCompletion> completions(bool recv, std::size_t hoped) override;
     [[nodiscard]] std::vector<AsyncEventType> events(std::size_t hoped) override;
     [[nodiscard]] std::uint32_t qp_num() const override { return qp_.number; }
@@ -111,6 +118,7 @@ class LiveBench final : public JudgedBench {
     Tolerance tolerance_;
     ConnectOptions options_;
     AgentQp qp_;
+    std::vector<AgentSrq> srqs_;  // of an XRC target
     QpType type_ = QpType::kRc;
     std::uint32_t peer_qp_;       // opposite the QP under test
     std::uint32_t last_peer_qp_;  // number that was given last

@@ -1,9 +1,11 @@
 #include "conform/live/live_wire.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/bytes.h"
 #include "conform/live/vlan_tag.h"
+#include "rnic/neighbour/neighbour_message.h"
 #include "rnic/wire/layout.h"
 
 namespace urnic::conform {
@@ -32,6 +34,7 @@ void LiveWire::begin_case(TimeNs limit_ns) {
     trace_.clear();
     frames_.clear();
     clock_ = port_.now();
+    held_up_ns_ = 0;
     case_end_ = clock_ + limit_ns;
 }
 
@@ -132,22 +135,38 @@ bool LiveWire::is_for_us(FrameBytes& frame) const {
 void LiveWire::receive_until(TimeNs until, bool until_next) {
     constexpr std::size_t kMostFrames = 100'000;
     std::size_t taken = 0;
+    const TimeNs begin = port_.now();
     while (std::optional<SeenFrame> frame = port_.receive(until)) {
         if (++taken > kMostFrames) {
             throw BenchFailed("the port is flooded");
         }
         // A port that is never empty does not make a wait longer than it is.
         const bool is_over = until != 0 && frame->time > until;
+        if (is_of_vlan(*frame, path_.vlan) && is_neighbour_answer(frame->bytes)) {
+            trace(frame->time, false, frame->bytes, frame->vlan_tci);
+            neighbours_.push_back(std::move(*frame));
+            continue;
+        }
         if (is_of_vlan(*frame, path_.vlan) && is_for_us(frame->bytes)) {
             trace(frame->time, false, frame->bytes, frame->vlan_tci);
+            const TimeNs came = frame->time;
             frames_.push_back(std::move(*frame));
             if (until_next) {
+                note_delay(std::max(came, begin), came >= begin);
                 return;
             }
         }
         if (is_over) {
-            return;
+            break;
         }
+    }
+    note_delay(until, until > begin);
+}
+
+void LiveWire::note_delay(TimeNs due, bool was_waited_for) {
+    const TimeNs now = port_.now();
+    if (was_waited_for && now > due) {
+        held_up_ns_ = std::max(held_up_ns_, now - due);
     }
 }
 
@@ -164,6 +183,22 @@ SeenFrame LiveWire::take() {
     frames_.pop_front();
     clock_ = std::max(clock_, frame.time);
     return frame;
+}
+
+bool LiveWire::is_neighbour_answer(const FrameBytes& frame) const {
+    net::NeighbourMessage message;
+    // A malformed one that begins like an answer is for who asked to look at.
+    return asked_for_ && net::is_neighbour_frame(frame) &&
+           net::parse_neighbour(frame, message) != net::NeighbourParse::kOther &&
+           message.op == net::NeighbourOp::kAnswer && message.sender == *asked_for_;
+}
+
+std::vector<SeenFrame> LiveWire::neighbour_messages(const Gid& address, TimeNs until) {
+    check_limits(until);
+    asked_for_ = address;
+    receive_until(until, false);
+    asked_for_.reset();
+    return std::exchange(neighbours_, {});
 }
 
 void LiveWire::wait_until(TimeNs time) {

@@ -55,6 +55,8 @@ class LiveWire {
     [[nodiscard]] const SeenFrame* next(TimeNs until);
     SeenFrame take();
     void wait_until(TimeNs time);
+    /// The answers about an address that come until then, by ARP or neighbour discovery, from whoever.
+    [[nodiscard]] std::vector<SeenFrame> neighbour_messages(const Gid& address, TimeNs until);
     /// Takes in what has come, for so long.
     void collect(TimeNs until) { receive_until(until, false); }
     /// What was not taken is forgotten.
@@ -65,21 +67,30 @@ class LiveWire {
     [[nodiscard]] TimeNs clock() const { return clock_; }
     void set_clock_to_now() { clock_ = port_.now(); }
     [[nodiscard]] TimeNs real_now() const { return port_.now(); }
+    /// By how much waits ended too late at most since begin_case(): behind their time, or behind the frame
+    /// that was waited for.
+    [[nodiscard]] TimeNs held_up_ns() const { return held_up_ns_; }
 
   private:
     void trace(TimeNs time, bool is_ours, const FrameBytes& frame, std::optional<std::uint16_t> vlan_tci);
     [[nodiscard]] std::optional<std::uint16_t> own_tag() const;
     void receive_until(TimeNs until, bool until_next);
+    /// The tester goes on now, and should have at `due` if it waited for that.
+    void note_delay(TimeNs due, bool was_waited_for);
     [[nodiscard]] std::size_t end_of_ip(const FrameBytes& frame) const;
     [[nodiscard]] bool is_for_us(FrameBytes& frame) const;
+    [[nodiscard]] bool is_neighbour_answer(const FrameBytes& frame) const;
 
     WirePort& port_;
     LivePath path_;
     std::function<bool(std::uint32_t)> is_ours_;
     std::deque<SeenFrame> frames_;
+    std::optional<Gid> asked_for_;       // whose MAC somebody has just asked for
+    std::vector<SeenFrame> neighbours_;  // the answers
     std::vector<TracedFrame> trace_;
     TimeNs clock_ = 0;
     TimeNs case_end_ = kNever;
+    TimeNs held_up_ns_ = 0;
 };
 
 }  // namespace urnic::conform

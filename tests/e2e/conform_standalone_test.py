@@ -4,9 +4,13 @@ import json
 import os
 import pathlib
 import shutil
+import sys
 import tempfile
 
 import harness
+
+sys.path.insert(0, str(harness.SOURCE / "scripts"))
+import conform_repeat
 
 NOBODY = 65534
 ROOT = os.geteuid() == 0
@@ -75,6 +79,29 @@ class Standalone(harness.TestCase):
             return (pid / "environ").read_text(encoding="utf-8", errors="replace")
         except OSError:
             return ""  # it has ended
+
+    def test_again_and_again_beside_busy_loops(self):
+        """What scripts/conform --repeat does, with a few cases; and what it says when verdicts differ."""
+        command = [sys.executable, harness.SOURCE / "scripts/conform_repeat.py",
+                   "--runs", "2", "--busy", "1", "--json", self.dir / "runs", harness.URNIC, *CASES]
+        result = harness.run(command, env=self.environment)
+        self.assertEqual(result.returncode, 0, result)
+        runs = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((self.dir / "runs").iterdir())]
+        names = {case["name"] for case in runs[0]["cases"]}
+        self.assertEqual(len(runs), 2)
+        self.assertIn(f"2 runs of {len(names)} cases: {2 * len(names)} verdicts, 0 of them failed", result.out)
+        # The same with a verdict that is another, and one that is missing.
+        runs[1]["cases"][0].update(verdict="failed", reason="it did")
+        missing = runs[1]["cases"].pop()
+        lines, failed = conform_repeat.summary(runs)
+        self.assertEqual(failed, 1)
+        self.assertIn("1 of them failed; 2 cases were not judged alike", lines[0])
+        self.assertIn(f"  {runs[1]['cases'][0]['name']} failed: it did", lines)
+        self.assertTrue(any(line.startswith(f"  {missing['name']}: ") for line in lines), lines)
+        # A run that does not come to its end is none.
+        result = harness.run([*command[:-len(CASES)], "NoSuchCase"], env=self.environment)
+        self.assertEqual(result.returncode, 2, result)
+        self.assertIn("no case has such a name", result.err)
 
     def test_help_and_list_need_no_rnic(self):
         for word in ("--help", "--list"):

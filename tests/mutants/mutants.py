@@ -136,6 +136,14 @@ MUTANTS = [
            "if (!MUTANT && packet.header.deth.qkey != common_.attr.qkey) {", "LiveUd.WrongQkey"),
     Mutant("controlled Q_Keys are sent", SENDER, "(ud.remote_qkey & kOwnQkey) != 0 ?", "!MUTANT && (ud.remote_qkey & kOwnQkey) != 0 ?",
            "LiveUd.ControlledQkey"),
+    # --- XRC
+    Mutant("a message may go on with another SRQ", RESPONDER, "(message_ != Message::kNone && header.xrc_srq != message_srq_)) {",
+           "(!MUTANT && message_ != Message::kNone && header.xrc_srq != message_srq_)) {", "XrcTarget.AMessageKeepsToOneSrq"),
+    Mutant("requests name the SRQ behind theirs", REQUESTER, "header.xrc_srq = work_.xrc_srq_number;",
+           "header.xrc_srq = work_.xrc_srq_number + (MUTANT ? 1U : 0U);", "XrcInitiator.SendNamesTheSrq"),
+    Mutant("an XRC target takes requests of RC", QP, "(packet.header.opcode & wire::kServiceMask) != common_.service ||",
+           "(!(MUTANT && common_.type == QpType::kXrcRecv) && (packet.header.opcode & wire::kServiceMask) != common_.service) ||",
+           "XrcTarget.WhatIsNotForATarget"),
     # --- Priorities
     Mutant("IPv4 packets without a DSCP", PATH, "ip[kIpv4Tos] = std::byte{spec.traffic_class};",
            "ip[kIpv4Tos] = std::byte{MUTANT ? std::uint8_t{0} : spec.traffic_class};", "LiveHeaders.TrafficClassOfDatagrams"),

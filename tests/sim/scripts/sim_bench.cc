@@ -46,6 +46,7 @@ void SimBench::create(const ConnectOptions& connect, const conform::QpOptions& q
     peer_address_.reset();
     host_.reset();
     front_.reset();
+    make_srqs(qp);
     options_ = connect;
     network_ = std::make_unique<SimNetwork>();
     network_->lose = [](const SentPacket& /*packet*/) { return true; };  // the script is the peer
@@ -57,6 +58,10 @@ void SimBench::create(const ConnectOptions& connect, const conform::QpOptions& q
     options.max_inline = qp.max_inline;
     options.sq_sig_all = qp.sq_sig_all;
     options.pkeys = qp.pkeys;
+    if (qp.type != QpType::kRc) {
+        options.type = qp.type;
+    }
+    options.xrc_srqs = qp.type == QpType::kXrcRecv ? &srq_domain_ : nullptr;
     options.holds_early_packets |= is_selective();
     host_ = std::make_unique<SimHost>(*network_, "A", kQp, options);
     // Only its addresses are used; a table of keys of its own would take most of a script's time under ASan.
@@ -66,6 +71,19 @@ void SimBench::create(const ConnectOptions& connect, const conform::QpOptions& q
     regions_.push_back(std::make_unique<HostRegion>(*memory_));
     std::copy(data.begin(), data.end(), memory_->data());
     host_->to_init(connect.access);
+}
+
+void SimBench::make_srqs(const conform::QpOptions& qp) {
+    constexpr std::uint32_t kFirstSrq = 0x00'0101;
+    constexpr std::uint32_t kApart = 0x100;  // numbers that share a bucket
+    for (const std::unique_ptr<SimSrq>& srq : srqs_) {
+        srq_domain_.remove(srq->queue());
+    }
+    srqs_.clear();
+    for (std::uint32_t i = 0; qp.type == QpType::kXrcRecv && i < kXrcSrqs; ++i) {
+        srqs_.push_back(std::make_unique<SimSrq>(qp.recv_entries, 1, kFirstSrq + i * kApart, true));
+        srq_domain_.add(srqs_.back()->queue());
+    }
 }
 
 void SimBench::rtr() { host_->to_rtr(*peer_address_, options_, options_.psn_b); }
@@ -113,11 +131,26 @@ void SimBench::post_receive(std::uint64_t wr_id, const std::vector<abi::Sge>& sg
     host_->progress();
 }
 
+void SimBench::post_srq_receive(std::size_t index, std::uint64_t wr_id, const std::vector<abi::Sge>& sge) {
+    srqs_.at(index)->post(wr_id, sge);
+}
+
 std::vector<conform::SeenCompletion> SimBench::completions(bool recv, std::size_t /*hoped*/) {
     std::vector<conform::SeenCompletion> list;
     for (const abi::Cqe* cqe : host_->poll_raw(recv)) {
         list.push_back({cqe->wr_id, static_cast<WcStatus>(cqe->status), cqe->opcode, cqe->byte_len,
                         cqe->wc_flags, cqe->imm_or_rkey, cqe->wqe_index});
+    }
+    for (std::size_t i = 0; recv && i < srqs_.size(); ++i) {
+        for (const abi::Cqe* cqe : srqs_[i]->poll()) {
+            list.push_back({cqe->wr_id,
+                            static_cast<WcStatus>(cqe->status),
+                            cqe->opcode,
+                            cqe->byte_len,
+                            cqe->wc_flags,
+                            cqe->imm_or_rkey,
+                            {}});
+        }
     }
     return list;
 }

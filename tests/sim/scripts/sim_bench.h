@@ -9,6 +9,7 @@
 #include "conform/case/bench.h"
 #include "tests/sim/sim_host.h"
 #include "tests/sim/sim_network.h"
+#include "tests/sim/srq_fixture.h"
 
 namespace urnic::sim {
 
@@ -41,6 +42,10 @@ class SimBench final : public conform::Bench {
     [[nodiscard]] conform::Region& add_region(std::size_t bytes, std::uint32_t access) override;
     void post(const std::vector<SendRequest>& requests) override;
     void post_receive(std::uint64_t wr_id, const std::vector<abi::Sge>& sge) override;
+    [[nodiscard]] std::uint32_t srq_number(std::size_t index) const override {
+        return srqs_.at(index)->queue().identity().number;
+    }
+    void post_srq_receive(std::size_t index, std::uint64_t wr_id, const std::vector<abi::Sge>& sge) override;
     [[nodiscard]] std::vector<conform::SeenCompletion> completions(bool recv, std::size_t hoped) override;
     [[nodiscard]] std::vector<AsyncEventType> events(std::size_t hoped) override;
     [[nodiscard]] std::uint32_t qp_num() const override { return kQp; }
@@ -63,7 +68,12 @@ class SimBench final : public conform::Bench {
   private:
     class HostRegion;
 
+    /// Those of a target; the ones before are gone.
+    void make_srqs(const conform::QpOptions& qp);
+
     std::unique_ptr<SimNetwork> network_;
+    std::vector<std::unique_ptr<SimSrq>> srqs_;  // of an XRC target
+    XrcSrqTable srq_domain_;
     std::unique_ptr<SimHost> host_;
     std::unique_ptr<SimHost> peer_address_;
     SimRegion* memory_ = nullptr;

@@ -154,6 +154,24 @@ TEST_F(Reports, PagesNameEachCaseAndItsEvidence) {
     EXPECT_NE(junit.find("informational: gap: 50 us"), std::string::npos) << junit;
 }
 
+TEST_F(Reports, AFileWithoutAFolderLiesInTheWorkingDirectory) {
+    const std::filesystem::path before = std::filesystem::current_path();
+    std::filesystem::current_path(folder_);
+    const std::filesystem::path file = "bare.json";
+    write_text(file, to_json(run(), file.parent_path()));
+    EXPECT_EQ(read_run(file).cases[1].evidence, folder_ / "captures" / "Suite.Failed.pcapng");
+    EXPECT_NE(html_report(run(), "").find("href=\"captures/Suite.Failed.pcapng\""), std::string::npos);
+    EXPECT_NE(html_matrix({run()}, "").find("href=\"captures/Suite.Failed.pcapng\""), std::string::npos);
+    std::filesystem::current_path(before);
+}
+
+TEST_F(Reports, ARequirementSaysWhereItStands) {
+    CaseRecord record = run().cases[0];
+    EXPECT_EQ(clause_text(record), "IBA 9.7");
+    record.clause = "RFC 826 (RFC 4861 7.2.4)";
+    EXPECT_EQ(clause_text(record), "RFC 826 (RFC 4861 7.2.4)");
+}
+
 TEST_F(Reports, AMatrixHasARowForEachCaseOfAnyRun) {
     RunRecord other = run();
     other.facts.label = "device b";

@@ -20,17 +20,21 @@ constexpr Gid kDeviceGid = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 70, 0,
 class Frames final : public WirePort {
   public:
     std::deque<SeenFrame> waiting;
+    TimeNs time = 1;
+    TimeNs late_ns = 0;  // how much after its time a wait ends
     TimeNs send(std::span<const std::byte> /*frame*/) override { return 1; }
     TimeNs send_together(const std::vector<FrameBytes>& /*frames*/) override { return 1; }
-    std::optional<SeenFrame> receive(TimeNs /*until*/) override {
+    std::optional<SeenFrame> receive(TimeNs until) override {
         if (waiting.empty()) {
+            time = until > time ? until + late_ns : time;
             return {};
         }
+        time = std::max(time, waiting.front().time + late_ns);
         SeenFrame frame = std::move(waiting.front());
         waiting.pop_front();
         return frame;
     }
-    [[nodiscard]] TimeNs now() const override { return 1; }
+    [[nodiscard]] TimeNs now() const override { return time; }
     std::uint64_t lost() override { return 0; }
 };
 
@@ -64,6 +68,32 @@ TEST(ConformWire, TakesTheFramesOfItsVlanAlone) {
                                                             0x0007,       0xa007, 0x0008};
     EXPECT_EQ(taken(0, tags), (std::vector<std::size_t>{0, 1, 2}));
     EXPECT_EQ(taken(7, tags), (std::vector<std::size_t>{3, 4}));
+}
+
+TEST(ConformWire, KnowsHowMuchItWasHeldUp) {
+    Frames port;
+    LiveWire wire(port, {{}, {}, kTesterGid, kDeviceGid, 0},
+                  [](std::uint32_t number) { return number == 5; });
+    wire.begin_case(100'000);
+    wire.wait_until(10);
+    EXPECT_EQ(wire.held_up_ns(), 0U);
+    port.late_ns = 7;
+    wire.wait_until(100);
+    EXPECT_EQ(wire.held_up_ns(), 7U);
+    // A frame that was waited for; one that had come before says nothing.
+    port.late_ns = 30;
+    port.waiting.push_back(ack_with({}));
+    port.waiting.back().time = 200;
+    ASSERT_NE(wire.next(1000), nullptr);
+    EXPECT_EQ(wire.held_up_ns(), 30U);
+    (void)wire.take();
+    port.late_ns = 500;
+    port.waiting.push_back(ack_with({}));
+    port.waiting.back().time = 210;
+    ASSERT_NE(wire.next(1000), nullptr);
+    EXPECT_EQ(wire.held_up_ns(), 30U);
+    wire.begin_case(100'000);
+    EXPECT_EQ(wire.held_up_ns(), 0U);
 }
 
 TEST(ConformWire, TracesFramesAsTheyAreOnTheWire) {
