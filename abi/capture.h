@@ -33,10 +33,11 @@ struct CaptureRequest {
 enum CaptureFilter : std::uint32_t {
     kFilterQpn = 1U << 0U,
     kFilterOpcode = 1U << 1U,
-    kFilterPeer = 1U << 2U
+    kFilterPeer = 1U << 2U,
+    kFilterOwnQp = 1U << 3U  // `qpn` of this end alone: of its packets, WQEs and completions
 };
 /// In CaptureRequest::filters: WQEs that are fetched and completions of the chosen RNICs are recorded, too,
-/// whatever the filter.
+/// whatever the filter but for kFilterOwnQp.
 inline constexpr std::uint32_t kCaptureCompletions = 1U << 31U;
 /// Reply fd: [0] a memfd with {"rnics": [{"index", "name", "link_layer", "mac"}]} of those captured.
 struct CaptureReply {

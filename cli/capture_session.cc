@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 
 #include "abi/verbs_values.h"
 #include "cli/launch_error.h"
@@ -164,8 +164,7 @@ void CaptureSession::add_rings() {
         throw LaunchError("the daemon's answer makes no sense: use the urnic of its release");
     }
     const auto add = [&](std::byte* part, std::uint64_t part_bytes) {
-        rings_.push_back({reinterpret_cast<abi::CaptureRing*>(part), part + abi::kCaptureRingHeaderBytes,
-                          std::bit_floor(part_bytes - abi::kCaptureRingHeaderBytes), 0});
+        rings_.emplace_back(std::span(part, part_bytes));
     };
     for (std::uint32_t i = 0; i < started_.rings; ++i) {
         add(buffer_.mapping.data() + i * started_.ring_bytes, started_.ring_bytes);
@@ -180,46 +179,38 @@ std::uint64_t CaptureSession::now() const { return clock_now() + realtime_offset
 std::vector<CapturedPacket> CaptureSession::read(bool all) {
     const std::uint64_t until_ns = all ? ~std::uint64_t{0} : clock_now() - kHoldBackNs;
     std::vector<CapturedPacket> packets;
-    for (Ring& ring : rings_) read_ring(ring, until_ns, packets);
+    for (CaptureRingReader& ring : rings_) read_ring(ring, until_ns, packets);
     std::stable_sort(packets.begin(), packets.end(),
                      [](const CapturedPacket& a, const CapturedPacket& b) { return a.time_ns < b.time_ns; });
     return packets;
 }
 
-void CaptureSession::read_ring(Ring& ring, std::uint64_t until_ns,
+void CaptureSession::read_ring(CaptureRingReader& ring, std::uint64_t until_ns,
                                std::vector<CapturedPacket>& packets) const {
-    const std::uint64_t head = ring.header->head.load(std::memory_order_acquire);
-    while (ring.tail != head) {
-        const std::uint64_t offset = ring.tail & (ring.capacity - 1);
-        abi::CaptureRecord record{};
-        const std::uint64_t to_end = std::min(ring.capacity - offset, head - ring.tail);
-        // A filler may be shorter than a record.
-        std::memcpy(&record, ring.data + offset, std::min<std::uint64_t>(sizeof(record), to_end));
-        const bool is_filler = record.rnic == abi::kCaptureFiller;
-        if (record.bytes == 0 || record.bytes % 8 != 0 || record.bytes > to_end ||
-            (!is_filler &&
-             (record.bytes < sizeof(record) || record.captured > record.bytes - sizeof(record)))) {
-            throw LaunchError(
-                "a record of the capture makes no sense: use the urnic of the daemon's release");
-        }
-        if (!is_filler && record.time_ns > until_ns) break;
-        if (!is_filler && rnics_.contains(record.rnic)) {
+    CaptureRingReader::Record record;
+    CaptureRingReader::Found found{};
+    ring.look();
+    while ((found = ring.next(until_ns, record)) == CaptureRingReader::Found::kRecord) {
+        if (rnics_.contains(record.header.rnic)) {
             CapturedPacket& packet = packets.emplace_back();
-            packet.record = record;
-            packet.time_ns = record.time_ns + realtime_offset_ns_;
-            const std::byte* const bytes = ring.data + offset + sizeof(record);
-            packet.bytes.assign(bytes, bytes + record.captured);
+            packet.record = record.header;
+            packet.time_ns = record.header.time_ns + realtime_offset_ns_;
+            packet.bytes.assign(record.bytes.begin(), record.bytes.end());
         }
-        ring.tail += record.bytes;
+        ring.skip(record);
     }
-    ring.header->tail.store(ring.tail, std::memory_order_release);
+    if (found == CaptureRingReader::Found::kDamage) {
+        throw LaunchError("a record of the capture makes no sense: use the urnic of the daemon's release");
+    }
+    ring.release();
 }
 
 CaptureSession::Counts CaptureSession::counts(std::uint16_t rnic) const {
     Counts counts;
-    for (const Ring& ring : rings_) {
-        counts.seen += ring.header->rnics[rnic].seen.load(std::memory_order_relaxed);
-        counts.lost += ring.header->rnics[rnic].lost.load(std::memory_order_relaxed);
+    for (const CaptureRingReader& ring : rings_) {
+        const Counts of_ring = ring.counts(rnic);
+        counts.seen += of_ring.seen;
+        counts.lost += of_ring.lost;
     }
     return counts;
 }

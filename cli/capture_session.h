@@ -11,6 +11,7 @@
 #include "abi/capture.h"
 #include "cli/daemon_client.h"
 #include "os/memfd.h"
+#include "rnic/device/capture_ring_reader.h"
 
 namespace urnic::cli {
 
@@ -63,10 +64,7 @@ class CaptureSession {
     /// What was captured up to some moments ago, or, if `all`, up to now. Throws LaunchError when a ring
     /// makes no sense.
     [[nodiscard]] std::vector<CapturedPacket> read(bool all = false);
-    struct Counts {
-        std::uint64_t seen = 0;
-        std::uint64_t lost = 0;
-    };
+    using Counts = CaptureRingReader::Counts;
     /// Since the beginning.
     [[nodiscard]] Counts counts(std::uint16_t rnic) const;
     /// Becomes readable when the daemon has ended.
@@ -75,18 +73,13 @@ class CaptureSession {
     [[nodiscard]] std::uint64_t now() const;
 
   private:
-    struct Ring {
-        abi::CaptureRing* header = nullptr;
-        const std::byte* data = nullptr;
-        std::uint64_t capacity = 0;
-        std::uint64_t tail = 0;
-    };
     void add_rings();
-    void read_ring(Ring& ring, std::uint64_t until_ns, std::vector<CapturedPacket>& packets) const;
+    void read_ring(CaptureRingReader& ring, std::uint64_t until_ns,
+                   std::vector<CapturedPacket>& packets) const;
 
     Memfd buffer_;
     StartedCapture started_;
-    std::vector<Ring> rings_;
+    std::vector<CaptureRingReader> rings_;
     std::map<std::uint16_t, CapturedRnic> rnics_;
     std::uint64_t realtime_offset_ns_ = 0;  // to CLOCK_MONOTONIC
 };

@@ -61,6 +61,10 @@ constexpr std::array kNetworkCounters{
     Meaning{"watchdog_trips", "pauses ended by the switch's watchdog"},
 };
 
+constexpr std::array kFabricCounters{
+    Meaning{"unknown_destinations", "frames for a MAC or LID that no RNIC on it has"},
+};
+
 /// The entry of `list` whose `name` is the same as that of `entry`; an empty object: there is none.
 const StatusJson& same(const StatusJson& list, const StatusJson& entry, const char* name) {
     static const StatusJson none = StatusJson::object();
@@ -119,6 +123,10 @@ void add_rest(std::vector<std::string>& to, const StatusJson& status, const Stat
             to.push_back(fmt::format("worker {}: {} rounds took longer than 50 ms (the log says whose)",
                                      status_number(worker, "index"), rounds));
         }
+    }
+    for (const StatusJson& fabric : member(status, "fabrics")) {
+        add_grown(to, "fabric " + fabric.at("fabric").get<std::string>(), kFabricCounters, fabric,
+                  same(member(earlier, "fabrics"), fabric, "fabric"));
     }
     for (const StatusJson& network : status.at("networks")) {
         const StatusJson& before = same(member(earlier, "networks"), network, "fabric");

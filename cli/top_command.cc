@@ -30,6 +30,7 @@ Root and the daemon's own user see all QPs; others see those of their own progra
 
 Examples:
   urnic top
+  urnic top urnic0
   urnic top --interval 0.5 --socket /run/user/1000/urnic-x1Y2z3)";
 
 /// The daemon's last two answers.
@@ -68,6 +69,7 @@ class Looks {
 
 struct TopCommand::Definition {
     Command command;
+    std::string device;
     std::string socket = default_socket().string();
     double interval_s = 1;
 };
@@ -76,6 +78,7 @@ TopCommand::TopCommand(const Command& app) : definition_(std::make_unique<Defini
     Definition& d = *definition_;
     d.command = app.command("top", "Shows RNICs, QPs and their rates in a terminal, again and again.");
     d.command.footer(kTopFooter);
+    d.command.option("DEVICE", d.device, "the RNIC that is shown with its QPs; none: all");
     d.command.option("--interval", d.interval_s, "seconds between two looks")
         .type_name("SECONDS")
         .in_range(0.1, 3600.0)
@@ -92,7 +95,8 @@ bool TopCommand::parsed() const { return definition_->command.parsed(); }
 void TopCommand::run() const {
     // What is wrong with the daemon is reported before the terminal is taken, and after it is given back.
     Looks looks(control_socket(definition_->socket));
-    TopPage page;
+    TopPage page(definition_->device);
+    page.check_device(looks.sample().now);
     TopScreen screen;
     const auto interval = std::chrono::duration_cast<TopClock::duration>(
         std::chrono::duration<double>(definition_->interval_s));

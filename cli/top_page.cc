@@ -175,17 +175,25 @@ Cell psn_rate(const TopJson& qp, const TopJson* before, const char* name, double
     return {count_text(per_s), per_s};
 }
 
-std::vector<Cells> rnic_rows(const TopSample& sample) {
+/// `name` of an RNIC or of that of a QP; every one is of "".
+bool is_of_rnic(const TopJson& object, const char* name, const std::string& device) {
+    return device.empty() || object.at(name) == device;
+}
+
+std::vector<Cells> rnic_rows(const TopSample& sample, const std::string& device) {
     std::vector<Cells> rows;
-    for (const TopJson& device : sample.now.at("devices")) rows.push_back(rnic_cells(device, sample));
+    for (const TopJson& one : sample.now.at("devices")) {
+        if (is_of_rnic(one, "name", device)) rows.push_back(rnic_cells(one, sample));
+    }
     return rows;
 }
 
-std::vector<Cells> qp_rows(const TopSample& sample) {
+std::vector<Cells> qp_rows(const TopSample& sample, const std::string& device) {
     const KnownQps earlier(sample.earlier);
     std::vector<Cells> rows;
     for (const TopJson& client : sample.now.at("clients")) {
         for (const TopJson& qp : client.at("qps")) {
+            if (!is_of_rnic(qp, "device", device)) continue;
             const TopJson* const before = earlier.find(qp);
             rows.push_back({text_cell(qp, "device"), number_cell(qp, "qpn"), text_cell(qp, "type"),
                             text_cell(qp, "state"), number_cell(qp, "peer_qpn"),
@@ -197,9 +205,17 @@ std::vector<Cells> qp_rows(const TopSample& sample) {
     return rows;
 }
 
-std::size_t count_qps(const TopJson& status) {
+std::size_t count_rnics(const TopJson& status, const std::string& device) {
+    return device.empty() ? status.at("devices").size() : 1;
+}
+
+std::size_t count_qps(const TopJson& status, const std::string& device) {
     std::size_t count = 0;
-    for (const TopJson& client : status.at("clients")) count += client.at("qps").size();
+    for (const TopJson& client : status.at("clients")) {
+        const TopJson& qps = client.at("qps");
+        count += static_cast<std::size_t>(std::count_if(
+            qps.begin(), qps.end(), [&](const TopJson& qp) { return is_of_rnic(qp, "device", device); }));
+    }
     return count;
 }
 
@@ -223,12 +239,13 @@ std::string head_text(std::span<const Column> columns, std::size_t sorted_by) {
     return row_text(columns, names);
 }
 
-std::string title_text(const TopJson& status, bool is_paused) {
+std::string title_text(const TopJson& status, const std::string& device, bool is_paused) {
     const TopJson& daemon = status.at("daemon");
     std::string title = fmt::format(
         "urnicd {}, process {}, up {}; {}, {}", printable(daemon.at("version").get<std::string>()),
         status_number(daemon, "pid"), duration_text(status_number(daemon, "uptime_seconds")),
-        plural(status.at("devices").size(), "RNIC", "RNICs"), plural(count_qps(status), "QP", "QPs"));
+        device.empty() ? plural(count_rnics(status, device), "RNIC", "RNICs") : printable(device),
+        plural(count_qps(status, device), "QP", "QPs"));
     if (daemon.contains("objects_of_uid")) {
         title += fmt::format(" of uid {}", status_number(daemon, "objects_of_uid"));
     }
@@ -275,10 +292,21 @@ void TopPage::press(Key key) {
     }
 }
 
+void TopPage::check_device(const TopJson& status) const {
+    if (device_.empty()) return;
+    std::string known;
+    for (const TopJson& one : status.value("devices", TopJson::array())) {
+        const auto name = one.value("name", "");
+        if (name == device_) return;
+        known += (known.empty() ? "" : ", ") + name;
+    }
+    throw LaunchError(fmt::format("there is no RNIC {}: the daemon has {}", device_, known));
+}
+
 void TopPage::add_table(std::vector<TopLine>& to, Table table, const TopSample& sample, std::size_t rows) {
     const std::span<const Column> columns =
         table == kRnics ? std::span<const Column>(kRnicColumns) : std::span<const Column>(kQpColumns);
-    std::vector<Cells> all = table == kRnics ? rnic_rows(sample) : qp_rows(sample);
+    std::vector<Cells> all = table == kRnics ? rnic_rows(sample, device_) : qp_rows(sample, device_);
     Look& look = looks_[table];
     std::stable_sort(all.begin(), all.end(), [&](const Cells& one, const Cells& another) {
         const Cell& left = (look.is_reversed ? another : one)[look.sorted_by];
@@ -302,7 +330,7 @@ std::vector<TopLine> TopPage::page(const TopSample& sample, std::size_t height) 
     constexpr std::size_t kAround = 5;
     // With less than this the chosen table alone is shown, with its head.
     constexpr std::size_t kLeastForBoth = kAround + 4;
-    std::vector<TopLine> lines{{title_text(sample.now, is_paused_), TopLine::Style::kTitle}};
+    std::vector<TopLine> lines{{title_text(sample.now, device_, is_paused_), TopLine::Style::kTitle}};
     if (is_help_) {
         for (const std::string_view text : kHelp) lines.push_back({std::string(text)});
         lines.resize(std::min(lines.size(), height - std::min<std::size_t>(height, 1)));
@@ -310,9 +338,9 @@ std::vector<TopLine> TopPage::page(const TopSample& sample, std::size_t height) 
         add_table(lines, chosen_, sample, height - std::min<std::size_t>(height, 3));
     } else {
         const std::size_t rows = height - kAround;
-        const std::size_t num_qps = std::max<std::size_t>(count_qps(sample.now), 1);
+        const std::size_t num_qps = std::max<std::size_t>(count_qps(sample.now, device_), 1);
         const std::size_t rnics =
-            std::min(sample.now.at("devices").size(), rows - std::min(num_qps, rows - rows / 2));
+            std::min(count_rnics(sample.now, device_), rows - std::min(num_qps, rows - rows / 2));
         add_table(lines, kRnics, sample, rnics);
         lines.emplace_back();
         add_table(lines, kQps, sample, rows - rnics);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace urnic::cli {
@@ -27,6 +28,11 @@ struct TopLine {
 /// What somebody looks at, which keys change.
 class TopPage {
   public:
+    /// `device`: the RNIC that is shown with its QPs; empty: all are.
+    explicit TopPage(std::string device = "") : device_(std::move(device)) {}
+    /// Throws LaunchError when the daemon has no such RNIC.
+    void check_device(const nlohmann::ordered_json& status) const;
+
     enum class Key {
         kUp,
         kDown,
@@ -59,6 +65,7 @@ class TopPage {
     [[nodiscard]] std::vector<TopLine> page(const TopSample& sample, std::size_t height);
     void add_table(std::vector<TopLine>& to, Table table, const TopSample& sample, std::size_t rows);
 
+    std::string device_;
     std::array<Look, kNumTables> looks_{};
     Table chosen_ = kRnics;
     bool is_paused_ = false;

@@ -116,6 +116,11 @@ CaptureOptions TraceCommand::capture_options() const {
             options.devices.push_back(target.device);
         }
     }
+    // What others do is then no work of the workers.
+    if (const auto targets = targets_of(targets_); targets.size() == 1 && targets.front().qpn != 0) {
+        options.filter.filters = abi::kFilterOwnQp;
+        options.filter.qpn = targets.front().qpn;
+    }
     options.snap_bytes = kHeaderBytes;
     options.buffer_mb = buffer_mb_;
     options.has_completions = true;

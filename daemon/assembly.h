@@ -39,7 +39,7 @@ class Assembly {
     Assembly(const Config& config, dataplane::WorkerHandoff& handoff, rte_mempool* frames);
 
     [[nodiscard]] std::vector<dataplane::Device*> devices() const;
-    /// Lists the emulated networks, for status.
+    /// Lists the fabrics and the emulated networks, for status.
     void list_networks(ControlState& control) const;
     /// Has the switches of emulated subnets follow the groups of their RNICs. `control` has these devices.
     void route_groups(ControlState& control);

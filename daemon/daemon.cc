@@ -16,6 +16,7 @@
 #include "daemon/cm/service.h"
 #include "daemon/control/control_server.h"
 #include "daemon/control/metrics.h"
+#include "daemon/control/page_traces.h"
 #include "daemon/control/sysroot.h"
 #include "daemon/http/metrics_server.h"
 #include "daemon/port_hints.h"
@@ -157,6 +158,7 @@ class Daemon {
     std::optional<Watchdog> watchdog_;
     bool is_filtered_ = false;  // system calls are
     std::uint64_t counters_refreshed_ns_ = 0;
+    PageTraces page_traces_{control_};
     std::optional<MetricsServer> metrics_;
     std::shared_ptr<const MetricsText> metrics_text_;
     TimeNs metrics_made_ns_ = 0;
@@ -300,7 +302,7 @@ void Daemon::confine(const Config& config) {
 
 void Daemon::serve_metrics(const DaemonConfig& config, UniqueFd listener) {
     try {
-        metrics_.emplace(std::move(listener));
+        metrics_.emplace(std::move(listener), config.http_traces);
     } catch (const std::runtime_error& error) {
         throw StartError(error.what());
     }
@@ -311,13 +313,14 @@ void Daemon::serve_metrics(const DaemonConfig& config, UniqueFd listener) {
 
 /// However many ask, the text is made once a second.
 void Daemon::publish_metrics(std::uint32_t max_qps) {
+    const std::shared_ptr<const WantedTraces> wanted = metrics_->take_wanted();
     const TimeNs now = clock_now();
     if (metrics_text_ == nullptr || now - metrics_made_ns_ >= kSecondNs) {
         metrics_text_ =
             std::make_shared<const MetricsText>(metrics_text(control_, server_->clients(), max_qps));
         metrics_made_ns_ = now;
     }
-    metrics_->publish(metrics_text_);
+    metrics_->publish(metrics_text_, page_traces_.update(*wanted));
 }
 
 void Daemon::start_watchdog() {

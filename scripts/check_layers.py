@@ -26,11 +26,12 @@ rnic/mem rnic/wire/crc rnic/wire rnic/wire/mad rnic/wire/dissect/eth rnic/wire/d
 rnic/queue rnic/device rnic/fault rnic/neighbour rnic/qp rnic/qp/rc rnic/qp/unreliable rnic/cm rnic/subnet
 netsim/switch netsim/topology netsim/network netsim/infiniband
 dataplane/port dataplane/port/kernel dataplane/handoff dataplane/device dataplane/wire dataplane/worker
-daemon/config daemon/state daemon/neighbour daemon/ipc daemon/http daemon/cm daemon/verbs daemon/control daemon/subnet daemon
 verbs_provider/memory verbs_provider/core verbs_provider/datapath verbs_provider/interpose verbs_provider/verbs verbs_provider/shim
 ulp/rpcrdma/codec ulp/rpcrdma/engine ulp/rpcrdma/include/urnic ulp/rpcrdma/verbs ulp/rpcrdma/onc
 ulp/ipoib/codec ulp/ipoib/engine ulp/ipoib/tap ulp/ipoib/verbs ulp/ipoib
-cli/decode cli/trace cli/view cli
+cli/decode cli/trace cli/view
+daemon/config daemon/state daemon/neighbour daemon/ipc daemon/http daemon/cm daemon/verbs daemon/control daemon/subnet daemon
+cli
 experiment
 conform/case conform/cases conform/live conform/live_cases conform/cm conform/cm_cases conform/port conform
 """.split()
@@ -45,6 +46,8 @@ MAY_USE = {
     "rnic": {"base", "abi", "congestion"},
     "netsim": {"base"},
     "verbs_provider": {"base", "abi"},
+    # Its page shows QPs as urnic view does.
+    "daemon": {"base", "os", "toml", "abi", "congestion", "rnic", "netsim", "dataplane", "cli"},
     # Programs on stock libibverbs, on any RDMA device: nothing of this RNIC.
     "ulp": {"ulp"},
     "cli": {"base", "os", "abi", "rnic", "ulp"},

@@ -189,8 +189,10 @@ void PacketTrace::add(const NotedPacket& packet) {
     if (packet.fate.fate == abi::PacketFate::kDropped) {
         seen.notes["drop"] = abi::kPacketDrops[packet.fate.drop];
     }
-    seen.notes["state"] = qp_state_name(packet.state);
-    seen.notes["next_psn"] = std::to_string(packet.next_psn);
+    if (packet.state) {
+        seen.notes["state"] = qp_state_name(*packet.state);
+        seen.notes["next_psn"] = std::to_string(packet.next_psn);
+    }
     seen.is_noted = true;
     seen.is_sent = packet.is_sent;
     seen.header = &packet.header;
@@ -243,7 +245,14 @@ void PacketTrace::add_wqe(const std::string& device, std::uint32_t qpn, std::uin
         }
         data["psn"] = wqe.first_psn;
     }
-    output_.add({time_ns, fmt::format("{}/{:#x}", device, qpn), "wqe_fetched", std::move(data)});
+    const std::string group = fmt::format("{}/{:#x}", device, qpn);
+    if (wqe.is_recv == 0) {
+        std::deque<FetchedSend>& fetched = qps_[group].fetched;
+        // Of PSNs that were left, by RESET, nothing is taken any more.
+        if (fetched.size() == kMostMessages) fetched.clear();
+        fetched.push_back({wqe.first_psn, time_ns});
+    }
+    output_.add({time_ns, group, "wqe_fetched", std::move(data)});
     ++events_;
 }
 
@@ -270,13 +279,23 @@ void PacketTrace::on_sent(const Seen& seen, QueuePair& qp) {
             if (const std::size_t at = name.find(part); at != std::string::npos)
                 name.erase(at, std::string(part).size());
         }
-        qp.messages.push_back({name, psn, seen.time_ns, false});
+        qp.messages.push_back({name, psn, take_fetched(qp, psn), seen.time_ns, false});
     }
     if (!qp.messages.empty()) {
         Message& last = qp.messages.back();
         last.last_psn = psn;
         last.is_whole = last.is_whole || (seen.info->flags & wire::kEnds) != 0;
     }
+}
+
+/// One that sends nothing has the PSN of the message behind it.
+std::optional<std::uint64_t> PacketTrace::take_fetched(QueuePair& qp, std::uint32_t psn) {
+    std::optional<std::uint64_t> time_ns;
+    while (!qp.fetched.empty() && Psn(psn) >= Psn(qp.fetched.front().first_psn)) {
+        if (qp.fetched.front().first_psn == psn) time_ns = qp.fetched.front().time_ns;
+        qp.fetched.pop_front();
+    }
+    return time_ns;
 }
 
 void PacketTrace::on_received(const Seen& seen, QueuePair& qp) {
@@ -338,13 +357,17 @@ void PacketTrace::update_window(const Seen& seen, QueuePair& qp, std::uint32_t a
     emit(seen, "window_updated", {{"packets_in_flight", in_flight}, {"unacknowledged_psn", acknowledged}});
 }
 
-/// An ACK is for everything up to its PSN (IBA 9.7.5.1.1); so is the last response of a READ.
+/// An ACK is for everything up to its PSN (IBA 9.7.5.1.1); so is the last response of a READ. A message that
+/// others follow, and whose last packet was not seen, was lost to the reader: nothing is said of it.
 void PacketTrace::end_messages(const Seen& seen, QueuePair& qp) {
-    while (!qp.messages.empty() && qp.messages.front().is_whole &&
-           seen.header->psn >= Psn(qp.messages.front().last_psn)) {
+    while (!qp.messages.empty() && seen.header->psn >= Psn(qp.messages.front().last_psn)) {
         const Message& message = qp.messages.front();
-        output_.add_message(seen.group, message.name, message.begin_ns, seen.time_ns);
-        ++events_;
+        if (!message.is_whole && qp.messages.size() == 1) return;
+        if (message.is_whole) {
+            output_.add_message(
+                {seen.group, message.name, message.fetched_ns, message.begin_ns, seen.time_ns});
+            ++events_;
+        }
         qp.messages.pop_front();
     }
 }

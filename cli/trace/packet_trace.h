@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -31,7 +32,7 @@ struct NotedPacket {
     std::uint32_t qpn = 0;
     bool is_sent = false;
     Fate fate;
-    QpState state = QpState::kReset;
+    std::optional<QpState> state;  // nullopt: it is not known, nor is what follows
     std::uint32_t next_psn = 0;
     wire::PacketHeader header;
     std::size_t payload_bytes = 0;
@@ -70,13 +71,19 @@ class PacketTrace {
     struct Message {
         std::string name;
         std::uint32_t last_psn = 0;
+        std::optional<std::uint64_t> fetched_ns;
         std::uint64_t begin_ns = 0;
         bool is_whole = false;
     };
+    struct FetchedSend {
+        std::uint32_t first_psn = 0;
+        std::uint64_t time_ns = 0;
+    };
     struct QueuePair {
         std::string state;
-        std::string cause;             // of the next retransmission, as far as the last answer told
-        std::deque<Message> messages;  // on their way
+        std::string cause;                // of the next retransmission, as far as the last answer told
+        std::deque<Message> messages;     // on their way
+        std::deque<FetchedSend> fetched;  // of which no packet has gone yet
         std::int64_t in_flight = -1;
     };
     static constexpr std::size_t kMostMessages = 65536;
@@ -87,6 +94,8 @@ class PacketTrace {
     void on_sent(const Seen& seen, QueuePair& qp);
     void on_received(const Seen& seen, QueuePair& qp);
     void on_answer(const Seen& seen, QueuePair& qp);
+    /// When the WQE of a message was taken up that begins with that PSN.
+    static std::optional<std::uint64_t> take_fetched(QueuePair& qp, std::uint32_t psn);
     void end_messages(const Seen& seen, QueuePair& qp);
     void update_window(const Seen& seen, QueuePair& qp, std::uint32_t acknowledged);
 

@@ -44,12 +44,12 @@ void JsonLines::add(const Event& event) {
            {"data", event.data}});
 }
 
-void JsonLines::add_message(const std::string& group, const std::string& name, std::uint64_t begin_ns,
-                            std::uint64_t end_ns) {
-    add({end_ns,
-         group,
+void JsonLines::add_message(const AcknowledgedMessage& message) {
+    add({message.end_ns,
+         message.group,
          "message_acknowledged",
-         {{"opcode", name}, {"duration", static_cast<double>(end_ns - begin_ns) / kNsPerMs}}});
+         {{"opcode", message.name},
+          {"duration", static_cast<double>(message.end_ns - message.begin_ns) / kNsPerMs}}});
 }
 
 void JsonLines::finish() {
@@ -108,15 +108,19 @@ void PerfettoJson::add(const Event& event) {
            {"args", event.data}});
 }
 
-void PerfettoJson::add_message(const std::string& group, const std::string& name, std::uint64_t begin_ns,
-                               std::uint64_t end_ns) {
-    const Track track = track_of(group);
-    write({{"ph", "X"},
-           {"name", name},
-           {"pid", track.process},
-           {"tid", track.thread},
-           {"ts", us_since_begin(begin_ns)},
-           {"dur", static_cast<double>(end_ns - begin_ns) / kNsPerUs}});
+void PerfettoJson::add_message(const AcknowledgedMessage& message) {
+    const Track track = track_of(message.group);
+    const std::uint64_t begin_ns = message.fetched_ns.value_or(message.begin_ns);
+    Json slice = {{"ph", "X"},
+                  {"name", message.name},
+                  {"pid", track.process},
+                  {"tid", track.thread},
+                  {"ts", us_since_begin(begin_ns)},
+                  {"dur", static_cast<double>(message.end_ns - begin_ns) / kNsPerUs}};
+    if (message.fetched_ns) {
+        slice["args"] = {{"us_to_first_packet", static_cast<double>(message.begin_ns - begin_ns) / kNsPerUs}};
+    }
+    write(slice);
 }
 
 void PerfettoJson::finish() {

@@ -17,6 +17,15 @@ struct Event {
     nlohmann::ordered_json data;
 };
 
+/// It was on its way from its first packet to its acknowledgement.
+struct AcknowledgedMessage {
+    std::string group;
+    std::string name;                         // "RC WRITE"
+    std::optional<std::uint64_t> fetched_ns;  // its WQE was taken up; nullopt: that was not seen
+    std::uint64_t begin_ns = 0;
+    std::uint64_t end_ns = 0;
+};
+
 class TraceOutput {
   public:
     TraceOutput() = default;
@@ -24,9 +33,7 @@ class TraceOutput {
     TraceOutput& operator=(const TraceOutput&) = delete;
     virtual ~TraceOutput() = default;
     virtual void add(const Event& event) = 0;
-    /// A message was on its way for so long, from its first packet to its acknowledgement.
-    virtual void add_message(const std::string& group, const std::string& name, std::uint64_t begin_ns,
-                             std::uint64_t end_ns) = 0;
+    virtual void add_message(const AcknowledgedMessage& message) = 0;
     virtual void finish() = 0;
 };
 
@@ -37,8 +44,7 @@ class JsonLines final : public TraceOutput {
     JsonLines(std::ostream& out, std::string vantage_point)
         : out_(out), vantage_point_(std::move(vantage_point)) {}
     void add(const Event& event) override;
-    void add_message(const std::string& group, const std::string& name, std::uint64_t begin_ns,
-                     std::uint64_t end_ns) override;
+    void add_message(const AcknowledgedMessage& message) override;
     void finish() override;
 
   private:
@@ -51,13 +57,13 @@ class JsonLines final : public TraceOutput {
     std::uint64_t reference_ns_ = 0;
 };
 
-/// Chrome's trace events, which ui.perfetto.dev opens: a track for each group.
+/// Chrome's trace events, which ui.perfetto.dev opens: a track for each group. A message begins when its WQE
+/// is taken up, if that was seen.
 class PerfettoJson final : public TraceOutput {
   public:
     explicit PerfettoJson(std::ostream& out) : out_(out) { out_ << "{\"traceEvents\":[\n"; }
     void add(const Event& event) override;
-    void add_message(const std::string& group, const std::string& name, std::uint64_t begin_ns,
-                     std::uint64_t end_ns) override;
+    void add_message(const AcknowledgedMessage& message) override;
     void finish() override;
 
   private:

@@ -263,6 +263,17 @@ bool EventLog::read(std::istream& in) {
     return true;
 }
 
+void EventLog::keep_newest(std::size_t most) {
+    for (Connection& connection : connections_) {
+        std::vector<Event>& events = connection.events;
+        if (events.size() > most) {
+            const auto end = events.end() - static_cast<std::ptrdiff_t>(most);
+            events_ -= static_cast<std::size_t>(end - events.begin());
+            events.erase(events.begin(), end);
+        }
+    }
+}
+
 const Connection* EventLog::peer_of(const Connection& connection) const {
     const auto qpn_of = [](const Connection& one) -> std::int64_t {
         const std::size_t slash = one.name.rfind('/');
@@ -302,11 +313,10 @@ void LogOutput::add(const trace::Event& event) {
     log_.add(ms_since_begin(event.time_ns), event.group, event.name, event.data);
 }
 
-void LogOutput::add_message(const std::string& group, const std::string& name, std::uint64_t begin_ns,
-                            std::uint64_t end_ns) {
-    const double duration_ms = static_cast<double>(end_ns - begin_ns) / kNsPerUs / kUsPerMs;
-    log_.add(ms_since_begin(end_ns), group, "message_acknowledged",
-             {{"opcode", name}, {"duration", duration_ms}});
+void LogOutput::add_message(const trace::AcknowledgedMessage& message) {
+    const double duration_ms = static_cast<double>(message.end_ns - message.begin_ns) / kNsPerUs / kUsPerMs;
+    log_.add(ms_since_begin(message.end_ns), message.group, "message_acknowledged",
+             {{"opcode", message.name}, {"duration", duration_ms}});
 }
 
 }  // namespace urnic::view

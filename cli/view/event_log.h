@@ -75,6 +75,9 @@ class EventLog {
     void add(double time_ms, const std::string& group, const std::string& name,
              const nlohmann::ordered_json& data);
 
+    /// Forgets the oldest events of each QP that has more than `most`.
+    void keep_newest(std::size_t most);
+
     [[nodiscard]] const std::vector<Connection>& connections() const { return connections_; }
     [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
     [[nodiscard]] const std::string& text_of(const Event& event) const { return texts_[event.text]; }
@@ -121,10 +124,12 @@ class EventLog {
 /// What `urnic trace` would write goes straight to a log.
 class LogOutput final : public trace::TraceOutput {
   public:
+    /// Times in the log are from its first event.
     explicit LogOutput(EventLog& log) : log_(log) {}
+    LogOutput(EventLog& log, std::uint64_t reference_ns)
+        : log_(log), has_begun_(true), reference_ns_(reference_ns) {}
     void add(const trace::Event& event) override;
-    void add_message(const std::string& group, const std::string& name, std::uint64_t begin_ns,
-                     std::uint64_t end_ns) override;
+    void add_message(const trace::AcknowledgedMessage& message) override;
     void finish() override {}
 
   private:

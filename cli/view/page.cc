@@ -126,9 +126,9 @@ void write_connection(std::ostream& out, const EventLog& log, const Connection& 
 
 }  // namespace
 
-void write_page(std::ostream& out, const EventLog& log, const std::string& source) {
-    out << kPageBegin << "{\"source\":" << embedded(source) << ",\"shortfall\":" << embedded(log.shortfall())
-        << ",\"texts\":[";
+void write_data(std::ostream& out, const EventLog& log, const std::string& source,
+                const std::string& shortfall) {
+    out << "{\"source\":" << embedded(source) << ",\"shortfall\":" << embedded(shortfall) << ",\"texts\":[";
     const char* between = "";
     for (const std::string& text : log.texts()) {
         out << between << embedded(text);
@@ -141,7 +141,13 @@ void write_page(std::ostream& out, const EventLog& log, const std::string& sourc
         write_connection(out, log, connection);
         between = ",\n";
     }
-    out << "]}" << kPageEnd;
+    out << "]}";
+}
+
+void write_page(std::ostream& out, const EventLog& log, const std::string& source) {
+    out << kPageBegin;
+    write_data(out, log, source, log.shortfall());
+    out << kPageEnd;
     out.flush();
 }
 

@@ -8,6 +8,11 @@
 
 namespace urnic::view {
 
+/// The log with its findings, as the page reads it: JSON in which no text is markup. `shortfall`: what is not
+/// shown, in words.
+void write_data(std::ostream& out, const EventLog& log, const std::string& source,
+                const std::string& shortfall);
+
 /// Everything of the log is data in it: nothing becomes markup or program, whatever its names are. `source`:
 /// where the events come from.
 void write_page(std::ostream& out, const EventLog& log, const std::string& source);

@@ -86,6 +86,7 @@ void read_http(TableReader& reader, DaemonConfig& daemon) {
         }
     }
     reader.read_whole("http_qps", daemon.http_qps, 0, 100'000);
+    reader.read_whole("http_traces", daemon.http_traces, 0, kMaxHttpTraces);
     reader.read_flag("histograms", daemon.has_histograms);
 }
 

@@ -51,6 +51,9 @@ struct ClientLimits {
     UserLimits per_uid{};
 };
 
+/// Of `http_traces`: the workers have place for so many (dataplane::kMaxPageCaptures).
+inline constexpr std::uint32_t kMaxHttpTraces = 4;
+
 struct DaemonConfig {
     std::string run_dir = "/run/urnic";
     mode_t socket_mode = 0660;
@@ -64,6 +67,7 @@ struct DaemonConfig {
     ClientLimits limits;
     std::optional<HttpAddress> http;  // the page of metrics; absent: there is none
     std::uint32_t http_qps = 0;       // QPs with series of their own on it
+    std::uint32_t http_traces = 0;    // QPs that have a page of their own, at once
     bool has_histograms = false;      // of messages' sizes and latencies on it
     bool has_telemetry = false;       // DPDK's socket for dpdk-telemetry.py
 };

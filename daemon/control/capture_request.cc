@@ -94,11 +94,11 @@ int answer_capture_request(ControlState& control, User& user, const Request& req
     if (request.fds.size() != 1) {
         return EINVAL;
     }
-    if (id != 0 || control.captures.is_full()) {
+    if (id != 0 || control.captures.is_full(ActiveCaptures::For::kProgram)) {
         return reply.refuse<abi::CaptureReply>(
-            EBUSY, id != 0
-                       ? std::string("this connection has a capture")
-                       : fmt::format("{} captures are running: end one of them", dataplane::kMaxCaptures));
+            EBUSY, id != 0 ? std::string("this connection has a capture")
+                           : fmt::format("{} captures are running: end one of them",
+                                         dataplane::kMaxProgramCaptures));
     }
     auto capture = std::make_unique<ActiveCaptures::Capture>();
     dataplane::PacketCapture& packets = capture->packets;

@@ -79,9 +79,23 @@ std::vector<PortSample> look(const ControlState& control, std::size_t& left_out)
     return samples;
 }
 
+void add_fabrics(Exposition& page, const ControlState& control) {
+    if (control.fabrics.empty()) {
+        return;
+    }
+    constexpr const char* kName = "urnic_fabric_unknown_destinations_total";
+    page.family(kName, MetricType::kCounter,
+                "Frames on a fabric whose destination (MAC or LID) is none of its RNICs.");
+    for (const FabricInfo& fabric : control.fabrics) {
+        page.series(kName, fmt::format("fabric=\"{}\"", escaped_label(fabric.name)),
+                    fabric.unknown_destinations());
+    }
+}
+
 }  // namespace
 
 void add_networks(Exposition& page, const ControlState& control) {
+    add_fabrics(page, control);
     if (control.networks.empty()) {
         return;
     }

@@ -367,6 +367,17 @@ void write_networks(JsonWriter& json, const ControlState& control, const char* n
     });
 }
 
+void write_fabrics(JsonWriter& json, const ControlState& control) {
+    json.array("fabrics", [&] {
+        for (const FabricInfo& fabric : control.fabrics) {
+            json.object({}, [&] {
+                json.value("fabric", fabric.name);
+                json.value("unknown_destinations", fabric.unknown_destinations());
+            });
+        }
+    });
+}
+
 }  // namespace
 
 void write_status(JsonWriter& json, const ControlState& control, const User& user, const ObjectCounter& own) {
@@ -385,6 +396,7 @@ void write_status(JsonWriter& json, const ControlState& control, const User& use
     if (reader.sees_all()) {
         write_control_thread(json, control.turns);
     }
+    write_fabrics(json, control);
     write_networks(json, control, "networks");
     write_networks(json, control, "wires");  // the old name, for one release
     write_faults(json, control.faults.rules_for(user));

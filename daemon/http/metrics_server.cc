@@ -1,6 +1,7 @@
 #include "daemon/http/metrics_server.h"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -12,6 +13,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -21,6 +24,8 @@
 #include "daemon/http/accept_header.h"
 #include "daemon/http/host_header.h"
 #include "daemon/http/live_page_parts.h"
+#include "daemon/http/qp_page_parts.h"
+#include "daemon/http/qp_path.h"
 #include "os/monotonic_clock.h"
 #include "os/thread.h"
 
@@ -35,7 +40,13 @@ constexpr std::size_t kConnectionBytes = 16384;  // for what a client sends
 constexpr const char* kTextFormat = "text/plain; version=0.0.4; charset=utf-8";
 constexpr const char* kOpenMetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 constexpr const char* kHtml = "text/html; charset=utf-8";
-constexpr const char* kWhatThereIs = "GET / and GET /metrics are all there is\n";
+constexpr const char* kPlainText = "text/plain; charset=utf-8";
+constexpr const char* kJson = "application/json";
+constexpr const char* kWhatThereIs = "GET /, GET /metrics and GET /qp/RNIC/QPN are all there is\n";
+constexpr const char* kNoTraces =
+    "No QP is traced for this page: http_traces in [daemon] of urnicd's configuration is not set\n";
+constexpr const char* kForeignPage = "Another site's page asks for the events of a QP\n";
+constexpr const char* kBusy = "urnicd is busy: ask again\n";
 constexpr const char* kForeignName =
     "This server of the loopback address is asked by address or as localhost, not by another name\n";
 
@@ -47,6 +58,12 @@ void ring(const UniqueFd& event) {
 void quiet(const UniqueFd& event) {
     std::uint64_t count = 0;
     (void)!::read(event.get(), &count, sizeof count);
+}
+
+/// A browser says which page asks (Fetch Metadata): what begins a trace is not for the pages of others.
+bool is_foreign_page(MHD_Connection* connection) {
+    const char* const site = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Sec-Fetch-Site");
+    return site != nullptr && std::string_view(site) != "same-origin" && std::string_view(site) != "none";
 }
 
 bool is_loopback(const UniqueFd& listener) {
@@ -98,10 +115,12 @@ struct MetricsServer::Http {
     };
     /// Of one request.
     struct Asked {
-        bool has_waited = false;
+        int waits = 0;
     };
+    /// Answers of the control thread that may be to questions before this one.
+    static constexpr int kMostWaits = 3;
 
-    explicit Http(MetricsServer& its_owner) : owner(its_owner) {}
+    Http(MetricsServer& its_owner, std::size_t max_traces) : owner(its_owner), traces(max_traces) {}
 
     static MHD_Result answer(void* self, MHD_Connection* connection, const char* url, const char* method,
                              const char* version, const char* data, std::size_t* data_bytes, void** request);
@@ -116,10 +135,17 @@ struct MetricsServer::Http {
     }
     [[nodiscard]] static MHD_Result respond_metrics(MHD_Connection* connection,
                                                     const std::shared_ptr<const MetricsText>& text);
-    [[nodiscard]] static MHD_Result respond_page(MHD_Connection* connection);
+    [[nodiscard]] static MHD_Result respond_page(MHD_Connection* connection, std::string_view page);
+    [[nodiscard]] MHD_Result answer_metrics(MHD_Connection* connection, Asked& asked);
+    [[nodiscard]] MHD_Result answer_qp(MHD_Connection* connection, const QpPath& path, Asked& asked);
+    [[nodiscard]] MHD_Result answer_events(MHD_Connection* connection, const TracedQp& qp, Asked& asked);
+    /// It is answered again when the control thread has published something.
+    [[nodiscard]] MHD_Result wait(MHD_Connection* connection, Asked& asked);
+    void want_traces();
     [[nodiscard]] static MHD_Result finish(MHD_Connection* connection, unsigned code, const char* type,
                                            MHD_Response* response);
     void resume_waiting();
+    void forget_late_traces();
     void cut_late();
     void loop();
 
@@ -131,8 +157,9 @@ struct MetricsServer::Http {
     // One began or ended in the last run: a full table takes the listener out of the epoll set, and only a
     // run that begins with room puts it back.
     bool has_changed = false;
-    std::vector<MHD_Connection*> waiting;  // for a text
+    std::vector<MHD_Connection*> waiting;  // for the control thread
     TimeNs waiting_since = 0;
+    QpTraces traces;
 };
 
 MHD_Result MetricsServer::Http::respond(MHD_Connection* connection, unsigned code, const char* type,
@@ -165,10 +192,10 @@ MHD_Result MetricsServer::Http::respond_metrics(MHD_Connection* connection,
                    std::shared_ptr<const std::string>(text, &chosen));
 }
 
-/// Asks for /metrics each second, and shows that.
-MHD_Result MetricsServer::Http::respond_page(MHD_Connection* connection) {
-    MHD_Response* const response = MHD_create_response_from_buffer(
-        kPage.size(), const_cast<char*>(kPage.data()), MHD_RESPMEM_PERSISTENT);
+/// It asks each second for what it shows.
+MHD_Result MetricsServer::Http::respond_page(MHD_Connection* connection, std::string_view page) {
+    MHD_Response* const response =
+        MHD_create_response_from_buffer(page.size(), const_cast<char*>(page.data()), MHD_RESPMEM_PERSISTENT);
     if (response == nullptr) {
         return MHD_NO;
     }
@@ -204,26 +231,99 @@ MHD_Result MetricsServer::Http::answer(void* self, MHD_Connection* connection, c
     if (http.only_loopback && host != nullptr && !is_numeric_or_localhost(host)) {
         return respond(connection, MHD_HTTP_MISDIRECTED_REQUEST, kForeignName);
     }
-    if (std::string_view(url) == "/") {
-        return respond_page(connection);
-    }
-    if (std::string_view(url) != "/metrics") {
-        return respond(connection, MHD_HTTP_NOT_FOUND, kWhatThereIs);
-    }
     auto& asked = *static_cast<Asked*>(*request);
-    if (!asked.has_waited) {
-        asked.has_waited = true;
-        if (http.waiting.empty()) {
-            http.waiting_since = clock_now();
-        }
-        http.waiting.push_back(connection);
-        MHD_suspend_connection(connection);
-        ring(http.owner.wanted_);
-        return MHD_YES;
+    if (std::string_view(url) == "/") {
+        return respond_page(connection, kPage);
     }
-    const std::shared_ptr<const MetricsText> text = http.owner.text_.load();
-    return text == nullptr ? respond(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "urnicd is busy: ask again\n")
+    if (std::string_view(url) == "/metrics") {
+        return http.answer_metrics(connection, asked);
+    }
+    if (const std::optional<QpPath> path = parse_qp_path(url)) {
+        return http.answer_qp(connection, *path, asked);
+    }
+    return respond(connection, MHD_HTTP_NOT_FOUND, kWhatThereIs);
+}
+
+MHD_Result MetricsServer::Http::wait(MHD_Connection* connection, Asked& asked) {
+    ++asked.waits;
+    if (waiting.empty()) {
+        waiting_since = clock_now();
+    }
+    waiting.push_back(connection);
+    MHD_suspend_connection(connection);
+    ring(owner.wanted_);
+    return MHD_YES;
+}
+
+MHD_Result MetricsServer::Http::answer_metrics(MHD_Connection* connection, Asked& asked) {
+    if (asked.waits == 0) {
+        return wait(connection, asked);
+    }
+    const std::shared_ptr<const MetricsText> text = owner.text_.load();
+    return text == nullptr ? respond(connection, MHD_HTTP_SERVICE_UNAVAILABLE, kBusy)
                            : respond_metrics(connection, text);
+}
+
+MHD_Result MetricsServer::Http::answer_qp(MHD_Connection* connection, const QpPath& path, Asked& asked) {
+    if (traces.most() == 0) {
+        return respond(connection, MHD_HTTP_NOT_FOUND, kNoTraces);
+    }
+    if (!path.is_events) {
+        return respond_page(connection, qp_page::kPage);
+    }
+    if (is_foreign_page(connection)) {
+        return respond(connection, MHD_HTTP_FORBIDDEN, kForeignPage);
+    }
+    try {
+        return answer_events(connection, path.qp, asked);
+    } catch (const std::bad_alloc&) {
+        return respond(connection, MHD_HTTP_SERVICE_UNAVAILABLE, kBusy);
+    }
+}
+
+MHD_Result MetricsServer::Http::answer_events(MHD_Connection* connection, const TracedQp& qp, Asked& asked) {
+    const auto refuse = [&](unsigned code, const std::string& why) {
+        return respond(connection, code, kPlainText, std::make_shared<const std::string>(why + "\n"));
+    };
+    const TimeNs now = clock_now();
+    if (asked.waits == 0) {
+        if (!traces.ask(qp, now)) {
+            return refuse(MHD_HTTP_SERVICE_UNAVAILABLE,
+                          fmt::format("{} QPs are looked at, and http_traces allows no more: close the page "
+                                      "of another",
+                                      traces.most()));
+        }
+        want_traces();
+        return wait(connection, asked);
+    }
+    const std::shared_ptr<const RunningTraces> running = owner.running_traces_.load();
+    const QpTraces::Answer made = running != nullptr ? traces.answer(qp, *running, now) : QpTraces::Answer{};
+    if (made.text != nullptr) {
+        return respond(connection, MHD_HTTP_OK, kJson, made.text);
+    }
+    if (!made.problem.empty()) {
+        want_traces();
+        return refuse(MHD_HTTP_NOT_FOUND, made.problem);
+    }
+    // It was asked for while the control thread answered others.
+    return asked.waits < kMostWaits ? wait(connection, asked)
+                                    : respond(connection, MHD_HTTP_SERVICE_UNAVAILABLE, kBusy);
+}
+
+void MetricsServer::Http::want_traces() {
+    owner.wanted_traces_.store(std::make_shared<const WantedTraces>(traces.wanted()));
+}
+
+void MetricsServer::Http::forget_late_traces() {
+    if (!traces.forget_late(clock_now())) {
+        return;
+    }
+    try {
+        want_traces();
+    } catch (const std::bad_alloc&) {
+        return;  // the next list of them says so, too
+    }
+    ring(owner.wanted_);
 }
 
 void MetricsServer::Http::on_connection(void* self, MHD_Connection* connection, void** /*context*/,
@@ -273,8 +373,8 @@ void MetricsServer::Http::loop() {
         if (MHD_get_timeout(daemon, &timeout_ms) != MHD_YES) {
             timeout_ms = kLookMs;
         }
-        // Without a connection there is nothing to look at.
-        const bool is_idle = connections.empty() && waiting.empty();
+        // Without a connection and a trace there is nothing to look at.
+        const bool is_idle = connections.empty() && waiting.empty() && traces.is_empty();
         const auto look_ms = static_cast<int>(std::min<MHD_UNSIGNED_LONG_LONG>(timeout_ms, kLookMs));
         const int idle_ms = has_changed ? 0 : -1;
         (void)::poll(ready.data(), ready.size(), is_idle ? idle_ms : look_ms);
@@ -290,16 +390,17 @@ void MetricsServer::Http::loop() {
         has_changed = false;
         (void)MHD_run(daemon);
         cut_late();
+        forget_late_traces();
     }
     resume_waiting();
     (void)MHD_run(daemon);
 }
 
-MetricsServer::MetricsServer(UniqueFd listener)
+MetricsServer::MetricsServer(UniqueFd listener, std::size_t max_traces)
     : wanted_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       published_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      http_(std::make_unique<Http>(*this)) {
+      http_(std::make_unique<Http>(*this, max_traces)) {
     http_->connections.reserve(kMaxConnections);
     http_->listener = std::move(listener);
     http_->only_loopback = is_loopback(http_->listener);
@@ -324,9 +425,16 @@ MetricsServer::~MetricsServer() {
     MHD_stop_daemon(http_->daemon);
 }
 
-void MetricsServer::publish(std::shared_ptr<const MetricsText> text) {
+std::shared_ptr<const WantedTraces> MetricsServer::take_wanted() {
     quiet(wanted_);
+    std::shared_ptr<const WantedTraces> wanted = wanted_traces_.load();
+    return wanted != nullptr ? wanted : std::make_shared<const WantedTraces>();
+}
+
+void MetricsServer::publish(std::shared_ptr<const MetricsText> text,
+                            std::shared_ptr<const RunningTraces> traces) {
     text_.store(std::move(text));
+    running_traces_.store(std::move(traces));
     ring(published_);
 }
 

@@ -7,8 +7,16 @@
 
 namespace urnic::daemon {
 
+bool ActiveCaptures::is_full(For reader) const {
+    const auto number = std::count_if(captures_.begin(), captures_.end(),
+                                      [reader](const auto& capture) { return capture->reader == reader; });
+    const std::size_t most =
+        reader == For::kProgram ? dataplane::kMaxProgramCaptures : dataplane::kMaxPageCaptures;
+    return static_cast<std::size_t>(number) >= most;
+}
+
 std::uint32_t ActiveCaptures::add(const ControlState& control, std::unique_ptr<Capture> capture) {
-    URNIC_CHECK(!is_full());
+    URNIC_CHECK(!is_full(capture->reader));
     captures_.reserve(dataplane::kMaxCaptures);
     capture->id = ++last_id_;
     captures_.push_back(std::move(capture));

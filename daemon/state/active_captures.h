@@ -1,5 +1,5 @@
-// The live captures of the daemon (`urnic capture`): memory of their readers, and what those who write into
-// it know of them.
+// The live captures of the daemon (`urnic capture`, and QPs that its page shows): memory of their readers,
+// and what those who write into it know of them.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,17 @@ struct ControlState;
 /// The control thread's own.
 class ActiveCaptures {
   public:
+    enum class For : std::uint8_t { kProgram, kPage };
     struct Capture {
         std::uint32_t id = 0;
-        Mapping memory;  // a part for each worker, and one for this thread
+        For reader = For::kProgram;
+        Mapping memory;  // of a program: a part for each worker, and one for this thread
+        std::shared_ptr<const void> page_memory;  // of a page, which reads it as well
         dataplane::PacketCapture packets;
     };
 
-    [[nodiscard]] bool is_full() const { return captures_.size() >= dataplane::kMaxCaptures; }
+    /// Returns whether there are as many for such readers as there can be: none takes another's place.
+    [[nodiscard]] bool is_full(For reader) const;
     /// Begins it on every worker. Returns its number, never 0. Not while is_full().
     [[nodiscard]] std::uint32_t add(const ControlState& control, std::unique_ptr<Capture> capture);
     /// Ends it: afterwards no worker knows of it.

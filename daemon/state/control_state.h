@@ -60,6 +60,13 @@ struct EmulatedNetworkInfo {
     std::function<void(std::uint32_t port, bool up)> set_link;
 };
 
+/// A fabric of the configuration, emulated network or not.
+struct FabricInfo {
+    std::string name;
+    /// Frames that no RNIC of it is meant by; for any thread.
+    std::function<std::uint64_t()> unknown_destinations;
+};
+
 /// Who is told, on the control thread, what has changed on an RNIC.
 class RnicObserver {
   public:
@@ -86,6 +93,7 @@ struct ControlState {
     ActiveFaults faults;
     ActiveCaptures captures;
     std::vector<EmulatedNetworkInfo> networks;
+    std::vector<FabricInfo> fabrics;
     std::map<ContextToken, ContextOwner> contexts;
     std::uint64_t next_context_serial = 1;
     Disposer disposer;                     // of what clients leave behind

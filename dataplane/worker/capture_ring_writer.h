@@ -44,7 +44,13 @@ class CaptureRingWriter {
         head_ += filler + bytes;
         return room;
     }
-    void publish() { ring_->head.store(head_, std::memory_order_release); }
+    void publish() {
+        if (has_memory()) {
+            ring_->head.store(head_, std::memory_order_release);
+        }
+    }
+    /// Returns whether it has any: otherwise nothing but publish() may be called.
+    [[nodiscard]] bool has_memory() const { return ring_ != nullptr; }
     /// One more packet of that RNIC was seen.
     void count(std::uint32_t rnic, bool is_lost) {
         add(ring_->rnics[rnic].seen);

@@ -15,7 +15,10 @@ bool is_chosen(const PacketCapture& capture, const CaptureWriter::Packet& packet
     if ((capture.rnics >> packet.rnic & 1U) == 0) {
         return false;
     }
-    if (capture.filters == 0) {
+    if ((capture.filters & abi::kFilterOwnQp) != 0 && capture.qpn != packet.qpn) {
+        return false;
+    }
+    if ((capture.filters & ~std::uint32_t{abi::kFilterOwnQp}) == 0) {
         return true;
     }
     if (packet.header == nullptr || packet.peer == nullptr) {
@@ -30,10 +33,13 @@ bool is_chosen(const PacketCapture& capture, const CaptureWriter::Packet& packet
 }  // namespace
 
 void CaptureWriter::use(const PacketCaptures& captures) {
+    // One that goes on may have another place.
+    const auto lost_before = lost_;
     for (std::size_t i = 0; i < kMaxCaptures; ++i) {
-        if (captures_[i] != captures[i]) {
-            lost_[i] = {};
-        }
+        const auto found = std::find(captures_.begin(), captures_.end(), captures[i]);
+        lost_[i] = captures[i] != nullptr && found != captures_.end()
+                       ? lost_before[static_cast<std::size_t>(found - captures_.begin())]
+                       : decltype(lost_)::value_type{};
     }
     captures_ = captures;
     rnics_ = 0;
@@ -104,7 +110,10 @@ void CaptureWriter::write_event(abi::CaptureKind kind, std::uint32_t rnic, std::
     header.kind = kind;
     for (std::size_t i = 0; i < kMaxCaptures; ++i) {
         const PacketCapture* const capture = captures_[i];
-        if (capture != nullptr && capture->has_completions && (capture->rnics >> rnic & 1U) != 0) {
+        if (capture == nullptr || !capture->has_completions || (capture->rnics >> rnic & 1U) == 0) {
+            continue;
+        }
+        if ((capture->filters & abi::kFilterOwnQp) == 0 || capture->qpn == qpn) {
             (void)append(i, header, bytes);
         }
     }
@@ -113,6 +122,9 @@ void CaptureWriter::write_event(abi::CaptureKind kind, std::uint32_t rnic, std::
 abi::CaptureRecord* CaptureWriter::append(std::size_t index, abi::CaptureRecord& header,
                                           std::span<const std::byte> bytes) {
     CaptureRingWriter& ring = captures_[index]->rings[ring_];
+    if (!ring.has_memory()) {
+        return nullptr;
+    }
     header.captured = static_cast<std::uint32_t>(bytes.size());
     header.bytes = (static_cast<std::uint32_t>(sizeof header) + header.captured + kRecordAlignment - 1) &
                    ~(kRecordAlignment - 1);

@@ -21,7 +21,7 @@ namespace urnic::dataplane {
 inline constexpr std::uint32_t kControlRing = abi::kMaxWorkers;
 
 /// One capture, as the control thread has made it. It does not change but for the rings, of which each
-/// thread has its own.
+/// thread has its own, or none: a capture of one QP needs that of its worker alone.
 struct PacketCapture {
     std::uint64_t rnics = 0;  // bit n: Device::index n
     std::uint32_t snap_bytes = 0;
@@ -33,8 +33,10 @@ struct PacketCapture {
     std::array<CaptureRingWriter, abi::kMaxWorkers + 1> rings;
 };
 
-/// At once, of one daemon.
-inline constexpr std::size_t kMaxCaptures = 4;
+/// At once, of one daemon: of programs (`urnic capture`, `urnic trace`), and for viewers of its page.
+inline constexpr std::size_t kMaxProgramCaptures = 4;
+inline constexpr std::size_t kMaxPageCaptures = 4;
+inline constexpr std::size_t kMaxCaptures = kMaxProgramCaptures + kMaxPageCaptures;
 using PacketCaptures = std::array<PacketCapture*, kMaxCaptures>;  // nullptr: none
 
 using urnic::Fate;

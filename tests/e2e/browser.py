@@ -110,12 +110,12 @@ class Browser:
             raise TimeoutError(f"never: {expression}; {self.problems}")
         return value
 
-    def open(self, url):
+    def open(self, url, wait="Number(document.documentElement.dataset.ready) > 0"):
         self.problems.clear()
         self.requests.clear()
         self.call("Page.navigate", url="about:blank")
         self.call("Page.navigate", url=url)
-        self.wait_for("Number(document.documentElement.dataset.ready) > 0")
+        self.wait_for(wait)
 
     def screenshot(self, file, whole=False):
         """Of what the window shows, or of the whole page."""

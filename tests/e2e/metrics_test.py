@@ -21,10 +21,11 @@ class Metrics(with_daemon.WithDaemon):
     workers = 2
     port = 0
     histograms = "false"
+    traces = 0
 
     def setUp(self):
         self.port = harness.free_port()
-        self.keys = f'http = "127.0.0.1:{self.port}"\nhttp_qps = 3\nhistograms = {self.histograms}'
+        self.keys = f'http = "127.0.0.1:{self.port}"\nhttp_qps = 3\nhttp_traces = {self.traces}\nhistograms = {self.histograms}'
         super().setUp()
 
     def ask(self, path="/metrics", method="GET", **headers):
@@ -77,6 +78,9 @@ class Page(Metrics):
                 self.assertEqual(sum(sample.value for sample in samples), value, name)
             self.assertIn(device["name"], [sample.labels["device"] for sample in families["urnic_port_up"].samples])
         self.assertEqual(families["urnic_build_info"].samples[0].labels["version"], status["daemon"]["version"])
+        self.assertEqual([(sample.labels["fabric"], sample.value) for sample in families["urnic_fabric_unknown_destinations"].samples],
+                         [(fabric["fabric"], fabric["unknown_destinations"]) for fabric in status["fabrics"]])
+        self.assertEqual([fabric["fabric"] for fabric in status["fabrics"]], ["lab"])
         # A counter is one, and every family says what it is.
         self.assertEqual(families["urnic_sent_bytes"].type, "counter")
         self.assertEqual({sample.labels["turn"] for sample in families["urnic_control_turn_seconds"].samples}, {"requests", "step", "round"})

@@ -12,9 +12,9 @@ import with_daemon
 
 
 class Top(with_daemon.WithDaemon):
-    def open(self, width=80, height=24, before=""):
+    def open(self, width=80, height=24, before="", words=()):
         """urnic top in a shell that then tells its status and the terminal's settings, and stays."""
-        top = shlex.join([str(harness.URNIC), "top", "--interval", "0.2", "--socket", str(self.socket)])
+        top = shlex.join([str(harness.URNIC), "top", *words, "--interval", "0.2", "--socket", str(self.socket)])
         opened = terminal.Terminal(self.dir, f"{before} {top}; echo status=$?; stty -a; exec cat", width, height)
         self.addCleanup(opened.end)
         return opened
@@ -64,6 +64,17 @@ class Top(with_daemon.WithDaemon):
         self.hold(["sh", "-c", f"until {shlex.join(self.pingpong('urnic1', port, '-n', 100_000_000, '127.0.0.1'))}; do sleep 0.1; done"])
         top.wait_for(lambda text: re.search(r"\nurnic0 +ACTIVE +[\d.]+ [kMG]B/s +[\d.]+ [kMG]B/s +[\d.]+ ?[kM]? +", text))
         top.wait_for(lambda text: re.search(r"\nurnic0 +\d+ RC +RTS +\d+ +[1-9][\d.]*(?: k| M)? +[1-9][\d.]*(?: k| M)? +\d+ ibv", text))
+
+    def test_one_rnic(self):
+        self.hold(self.pingpong("urnic0", harness.free_port()))
+        self.hold(self.pingpong("urnic1", harness.free_port()))
+        top = self.open(words=["urnic1"])
+        shown = top.wait_for(lambda text: re.search(r"\nurnic1 +\d+ RC +INIT .* ibv_rc_ping", text))
+        self.assertRegex(shown, r"\Aurnicd .*; urnic1, 1 QP\n")
+        self.assertNotIn("urnic0", shown)
+        result = harness.run([harness.URNIC, "top", "urnic7", "--socket", self.socket])
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("there is no RNIC urnic7: the daemon has urnic0, urnic1", result.err)
 
     def test_sizes(self):
         top = self.open(20, 5)

@@ -185,6 +185,22 @@ class Streams(Traces, WithStreams):
         self.assertGreater(indexes[0], 0)
         self.assertEqual(indexes, sorted(set(indexes)))
 
+    def test_one_qp(self):
+        # Of two that send from the same RNIC, to another one of the same daemon.
+        self.start_stream()
+        self.start_stream()
+        qpns = [qp["qpn"] for client in self.status()["clients"] for qp in client["qps"] if qp["device"] == "urnic1"]
+        self.assertEqual(len(qpns), 2)
+        tracer, file = self.trace(f"urnic1/{qpns[0]:#x}", "-c", 1000)
+        result = harness.finish(tracer)
+        self.assert_ok(result, "urnic trace")
+        # However slow this reader is, what it loses is of that QP.
+        events = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()[1:]]
+        self.assertEqual({event["group_id"] for event in events}, {f"urnic1/{qpns[0]:#x}"})
+        names = self.names(events)
+        for name in ("wqe_fetched", "packet_sent", "ack_received", "completion_written"):
+            self.assertGreater(names[name], 0, name)
+
     def test_the_peer_is_killed(self):
         tracer, file = self.trace("urnic1")
         server, client = self.start_stream()

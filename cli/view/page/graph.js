@@ -77,14 +77,14 @@ class Plot {
 }
 
 class Graph {
-  /** `changed` is called when a drawing is whole. */
-  constructor(changed) {
+  /** `changed` is called when a drawing is whole, `moved` when somebody zooms or moves it. */
+  constructor(changed, moved) {
     this.changed = changed;
     this.psns = new Plot(document.getElementById("psns"));
     this.window = new Plot(document.getElementById("window"));
     this.messages = new Plot(document.getElementById("messages"));
     this.x = d3.scale.linear();
-    this.zoom = d3.behavior.zoom().scaleExtent([0.5, 1e7]).on("zoom", () => this.draw());
+    this.zoom = d3.behavior.zoom().scaleExtent([0.5, 1e7]).on("zoom", () => { moved(); this.draw(); });
     for (const plot of [this.psns, this.window, this.messages]) d3.select(plot.element).call(this.zoom);
     this.drawing = 0;
     this.statistics = {mostInAFrame: 0, frames: 0, drawn: 0, marks: 0};

@@ -43,7 +43,7 @@
       else if (name === "urnic_qp_rate_bits_per_second") Object.assign(seen.qps.get(key(labels)) || {}, {rate: value});
       else if (name === "urnic_qp_cnps_total") Object.assign(seen.qps.get(key(labels)) || {}, {cnps: value});
       else if (name === "urnic_network_ports_without_series") seen.portsLeftOut = value;
-      else if (labels.fabric !== undefined) {
+      else if (labels.fabric !== undefined && labels.port !== undefined) {
         const port = `${labels.fabric}/${labels.port}`;
         if (!seen.ports.has(port)) seen.ports.set(port, new Map());
         seen.ports.get(port).set(name.replace(/^urnic_network_port_/, "").replace(/_total$/, ""), value);
@@ -58,10 +58,11 @@
 
   const element = id => document.getElementById(id);
 
+  /** A cell is a text, or an element. */
   function fill(table, titles, rows) {
-    const row = (cell, texts) => {
+    const row = (cell, contents) => {
       const made = document.createElement("tr");
-      for (const text of texts) made.appendChild(document.createElement(cell)).textContent = text;
+      for (const content of contents) made.appendChild(document.createElement(cell)).append(content ?? "");
       return made;
     };
     const head = document.createElement("thead"), body = document.createElement("tbody");
@@ -92,9 +93,17 @@
     element("qps_left_out").textContent = seen.qps.size === 0 && seen.leftOut === 0
       ? "None, or [daemon] http_qps is not set." : seen.leftOut > 0 ? `${seen.leftOut} more are not shown (http_qps).` : "";
     fill(element("qps"), ["QP", "state", "peer's QP", "program", "rate Mbit/s", "CNPs"], Array.from(seen.qps, ([name, qp]) =>
-      [name, qp.state, qp.peer_qpn, qp.program, qp.rate === undefined ? "" : rounded.format(qp.rate * 1e-6), qp.cnps ?? ""]));
+      [qpLink(name, qp), qp.state, qp.peer_qpn, qp.program, qp.rate === undefined ? "" : rounded.format(qp.rate * 1e-6), qp.cnps ?? ""]));
     showTroubles(seen, rate);
     last = seen;
+  }
+
+  /** To the page of the QP. */
+  function qpLink(name, qp) {
+    const link = document.createElement("a");
+    link.href = `qp/${encodeURIComponent(qp.device)}/${encodeURIComponent(qp.qpn)}`;
+    link.textContent = name;
+    return link;
   }
 
   /** Each port of each switch; Ethernet drops, marks and pauses, InfiniBand waits for credits. */

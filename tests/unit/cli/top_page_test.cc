@@ -117,6 +117,25 @@ TEST(TopPage, ScrollsToTheEndAndNoFarther) {
     EXPECT_TRUE(texts(page, now)[5].starts_with("urnic0           100")) << texts(page, now)[5];
 }
 
+TEST(TopPage, OneRnicAlone) {
+    TopStatus now = top_status(3, 2);
+    now["clients"][0]["qps"][1]["device"] = "urnic1";
+    TopPage page("urnic1");
+    page.check_device(now);
+    const auto lines = texts(page, now);
+    EXPECT_EQ(lines[0], "urnicd 1.2.3, process 42, up 100 s; urnic1, 1 QP");
+    EXPECT_TRUE(lines[2].starts_with("urnic1 ")) << lines[2];
+    EXPECT_EQ(lines[3], "");
+    EXPECT_TRUE(lines[5].starts_with("urnic1           101 RC")) << lines[5];
+    EXPECT_EQ(lines[6], "");
+    try {
+        TopPage("urnic9").check_device(now);
+        ADD_FAILURE() << "there is none";
+    } catch (const LaunchError& error) {
+        EXPECT_STREQ(error.what(), "there is no RNIC urnic9: the daemon has urnic0, urnic1, urnic2");
+    }
+}
+
 TEST(TopPage, FitsAnySize) {
     const TopStatus now = top_status(40, 40);
     TopPage page;

@@ -89,12 +89,12 @@ TEST_F(ControlCapture, TheControlThreadHasARing) {
 TEST_F(ControlCapture, AsManyAsWorkersCanHave) {
     std::vector<TestClient> clients;
     std::vector<UniqueFd> files;
-    for (std::size_t i = 0; i < dataplane::kMaxCaptures; ++i) {
+    for (std::size_t i = 0; i < dataplane::kMaxProgramCaptures; ++i) {
         clients.push_back(connect());
         files.push_back(buffer());
         EXPECT_EQ(ask(clients.back(), files.back().get(), "urnic1").error(), 0);
     }
-    EXPECT_EQ(captures(), dataplane::kMaxCaptures);
+    EXPECT_EQ(captures(), dataplane::kMaxProgramCaptures);
     const UniqueFd file = buffer();
     EXPECT_EQ(ask(connect(), file.get()).error(), EBUSY);
     clients.clear();

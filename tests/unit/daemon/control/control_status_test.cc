@@ -14,6 +14,7 @@
 
 #include "abi/netlink.h"
 #include "daemon/control/long_answer.h"
+#include "daemon/control/metrics.h"
 #include "daemon/control/status_text.h"
 #include "tests/unit/daemon/control_fixture.h"
 
@@ -244,6 +245,20 @@ TEST_F(StatusTurns, AnAskerThatEndsMeanwhileLeavesNothing) {
     }
     wait_for_connections(1);
     EXPECT_EQ(connect().ask(Op::kStatus, abi::StatusRequest{}).error(), 0);
+}
+
+/// Whoever misses packets on a fabric finds them.
+TEST_F(StatusSteps, FramesForNobody) {
+    on_control_thread([&] { control.fabrics.push_back({"lab", [] { return std::uint64_t{3}; }}); });
+    begin(true);
+    const nlohmann::json fabrics = rest().at("fabrics");
+    ASSERT_EQ(fabrics.size(), 1U);
+    EXPECT_EQ(fabrics[0].at("fabric"), "lab");
+    EXPECT_EQ(fabrics[0].at("unknown_destinations"), 3);
+    MetricsText metrics;
+    on_control_thread([&] { metrics = metrics_text(control, clients(), 0); });
+    EXPECT_NE(metrics.prometheus.find("urnic_fabric_unknown_destinations_total{fabric=\"lab\"} 3\n"),
+              std::string::npos);
 }
 
 }  // namespace

@@ -251,6 +251,53 @@ TEST_F(CaptureWriterTest, WqesGoToWhoAskedForThem) {
     EXPECT_FALSE(writer_.is_tracing(0)) << "who captures packets alone gets none";
 }
 
+TEST_F(CaptureWriterTest, OneQpAlone) {
+    one_.capture.filters = abi::kFilterOwnQp;
+    one_.capture.qpn = 17;
+    one_.capture.has_completions = true;
+    writer_.use({&one_.capture});
+    const auto write_all = [&](std::uint32_t qpn) {
+        CaptureWriter::Packet sent = packet("packet");
+        sent.qpn = qpn;
+        (void)writer_.write(sent, 7, true, {});
+        // Of a frame whose headers make no sense nothing else is known.
+        sent.header = nullptr;
+        sent.peer = nullptr;
+        (void)writer_.write(sent, 7, true, {});
+        writer_.write_wqe(0, qpn, {}, 8);
+        Completion completion;
+        completion.qp_num = qpn;
+        writer_.write_completion(0, completion, 9);
+        writer_.publish();
+    };
+    write_all(17);
+    EXPECT_EQ(one_.read().size(), 4U);
+    write_all(34);  // packets for QP 34 are of the other end
+    EXPECT_TRUE(one_.read().empty());
+}
+
+TEST_F(CaptureWriterTest, OneThatHasNoRingHere) {
+    one_.capture.rings[kRing] = {};
+    one_.capture.has_completions = true;
+    writer_.use({&one_.capture, &other_.capture});
+    write("packet");
+    writer_.write_wqe(0, 17, {}, 8);
+    writer_.publish();
+    EXPECT_EQ(other_.read().size(), 1U);
+}
+
+TEST_F(CaptureWriterTest, WhatIsLostIsToldWhateverPlaceItHas) {
+    Reader last;
+    writer_.use({&one_.capture, &last.capture});
+    const std::string large(20'000, 'x');
+    write(large);
+    write(large);  // no room
+    writer_.use({&last.capture});
+    (void)last.read();
+    write("small");
+    EXPECT_EQ(last.read().at(0).record.lost_before, 1U);
+}
+
 TEST_F(CaptureWriterTest, AFateMayChangeUntilItIsPublished) {
     writer_.use({nullptr, &one_.capture});
     const CaptureWriter::Records records = writer_.write(packet("again"), 7, true, {abi::PacketFate::kSent});
