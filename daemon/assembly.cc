@@ -243,8 +243,9 @@ void Assembly::emulate_subnet(const NetworkConfig& network, dataplane::InProcess
 void Assembly::list_networks(ControlState& control) const {
     for (const auto& [name, fabric] : fabrics_) {
         // Not those of RNICs that share a port.
-        const bool is_configured = std::any_of(fabric_of_.begin(), fabric_of_.end(),
-                                               [&](const auto& entry) { return entry.second == name; });
+        const bool is_configured =
+            std::any_of(fabric_of_.begin(), fabric_of_.end(),
+                        [&wanted = name](const auto& entry) { return entry.second == wanted; });
         if (is_configured) {
             control.fabrics.push_back({name, [wire = fabric.get()] { return wire->unknown_mac_frames(); }});
         }
