@@ -242,11 +242,9 @@ void Assembly::emulate_subnet(const NetworkConfig& network, dataplane::InProcess
 
 void Assembly::list_networks(ControlState& control) const {
     for (const auto& [name, fabric] : fabrics_) {
+        const auto is_its = [&wanted = name](const auto& entry) { return entry.second == wanted; };
         // Not those of RNICs that share a port.
-        const bool is_configured =
-            std::any_of(fabric_of_.begin(), fabric_of_.end(),
-                        [&wanted = name](const auto& entry) { return entry.second == wanted; });
-        if (is_configured) {
+        if (std::any_of(fabric_of_.begin(), fabric_of_.end(), is_its)) {
             control.fabrics.push_back({name, [wire = fabric.get()] { return wire->unknown_mac_frames(); }});
         }
     }

@@ -7,6 +7,7 @@ one is shared; on a shared object these threads may send, watch, map, seal and c
 import os
 import re
 import signal
+import unittest
 
 import harness
 import with_daemon
@@ -67,6 +68,7 @@ def breaches(lines, shared, threads):
             yield f"{threads[int(match['tid'])]}: {line.strip()}"
 
 
+@unittest.skipIf(os.geteuid() != 0, "a second user needs root")
 class SharedLocks(with_daemon.WithDaemon):
     def start_daemon(self):
         super().start_daemon()

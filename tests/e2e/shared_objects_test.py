@@ -3,7 +3,9 @@
 The attacker (tests/e2e/tenants/attack.cc) is of another uid than the daemon and holds a lock of a shared object, or withholds pages.
 """
 
+import os
 import signal
+import unittest
 
 import harness
 import with_daemon
@@ -13,6 +15,7 @@ ATTACK = str(harness.BUILD / "tests/e2e/attack")
 NEIGHBOUR_PATIENCE_S = 60
 
 
+@unittest.skipIf(os.geteuid() != 0, "a second user needs root")
 class SharedObjects(with_daemon.WithDaemon):
     def attack(self, *words, sees=("held",)):
         attacker = self.start(ATTACK, *words)
