@@ -256,8 +256,9 @@ TEST_F(CaptureWriterTest, OneQpAlone) {
     one_.capture.qpn = 17;
     one_.capture.has_completions = true;
     writer_.use({&one_.capture});
+    const std::string text = "packet";
     const auto write_all = [&](std::uint32_t qpn) {
-        CaptureWriter::Packet sent = packet("packet");
+        CaptureWriter::Packet sent = packet(text);
         sent.qpn = qpn;
         (void)writer_.write(sent, 7, true, {});
         // Of a frame whose headers make no sense nothing else is known.
