@@ -5,6 +5,7 @@ import unittest
 
 import harness
 import ipoib_test
+import netns
 import subnet_test
 from ipoib_test import Member
 
@@ -182,4 +183,5 @@ class Partitions(Links):
 
 
 if __name__ == "__main__":
+    netns.private()
     harness.main()
