@@ -180,8 +180,8 @@ def main():
         for line in totals.evidence[name]:
             print(f"    {line[:400]}")
     print(f"logs: {arguments.logs}")
-    for build in arguments.builds:
-        for path in sorted((pathlib.Path(build.split(":")[0]) / "junit").glob("conform-*.xml")):
+    for tree in dict.fromkeys(build.split(":")[0] for build in arguments.builds):
+        for path in sorted((pathlib.Path(tree) / "junit").glob("conform-*.xml")):
             print(f"JUnit of urnic conform: {path}")
     print(f"{totals.passed} passed, {len(totals.failed)} failed, {len(skipped)} skipped")
     return 1 if totals.failed or unlisted or totals.passed == 0 else 0
