@@ -20,6 +20,8 @@ void complete_send_error(QpCommon& common, std::uint64_t wr_id, std::uint32_t in
 void complete_receive_error(QpCommon& common, RecvWqe& receive, WcStatus status, Outbox& outbox) {
     Completion completion = completion_of(common, receive);
     completion.status = status;
+    // An error has no opcode (IBA 11.4.2.1), but programs tell a receive by it (uDAPL).
+    completion.opcode = WcOpcode::kRecv;
     Counters& counters = *common.config.counters;
     ++counters.resp_cqe_error;
     if (status == WcStatus::kWrFlushErr) {

@@ -117,6 +117,8 @@ TEST_F(Queue, ErrorFlushesBothQueuesInOrder) {
         const ibv_wc completion = a_->poll_one();
         ASSERT_EQ(completion.status, IBV_WC_WR_FLUSH_ERR) << ibv_wc_status_str(completion.status);
         EXPECT_EQ(completion.wr_id, completion.wr_id < 100 ? next_send++ : next_receive++);
+        // Programs tell receives by it (uDAPL), though an error has none.
+        EXPECT_EQ((completion.opcode & IBV_WC_RECV) != 0, completion.wr_id >= 100);
     }
     EXPECT_EQ(next_send, 50U);
     EXPECT_EQ(next_receive, 150U);
