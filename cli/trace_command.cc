@@ -12,10 +12,12 @@
 #include <optional>
 
 #include "cli/capture_run.h"
+#include "cli/captured_frame.h"
 #include "cli/cc_target.h"
 #include "cli/launch_error.h"
 #include "cli/private_file.h"
-#include "cli/trace/packet_trace.h"
+#include "observe/trace/packet_trace.h"
+#include "observe/trace/ring_records.h"
 
 namespace urnic::cli {
 
@@ -37,45 +39,14 @@ Examples:
 constexpr std::uint32_t kHeaderBytes = 128;  // that all headers fit in
 constexpr int kTraceIdleMs = 10;
 
-decode::Record record_of(const CapturedPacket& packet, const CapturedRnic& rnic) {
-    decode::Record record;
-    record.link = rnic.is_infiniband ? wire::LinkLayer::kInfiniBand : wire::LinkLayer::kEthernet;
-    record.bytes = packet.bytes;
-    record.wire_bytes = packet.record.wire_bytes;
-    record.time_ns = packet.time_ns;
-    record.interface = rnic.name;
-    record.direction =
-        packet.record.is_sent != 0 ? decode::Direction::kOutbound : decode::Direction::kInbound;
-    record.comment = describe(packet.record);
-    return record;
-}
-
-template <class Content>
-Content content_of(const CapturedPacket& captured) {
-    Content content{};
-    if (captured.bytes.size() != sizeof content) {
-        throw LaunchError(
-            "a WQE or completion in the trace makes no sense: use the urnic of the daemon's release");
-    }
-    std::memcpy(&content, captured.bytes.data(), sizeof content);
-    return content;
-}
-
 /// Returns whether it is a packet.
 bool add_record(const CapturedPacket& captured, const CapturedRnic& rnic, trace::PacketTrace& events) {
-    const std::uint32_t qpn = captured.record.qpn;
-    switch (captured.record.kind) {
-        case abi::CaptureKind::kCompletion:
-            events.add_completion(rnic.name, qpn, captured.time_ns,
-                                  content_of<abi::CapturedCompletion>(captured));
-            return false;
-        case abi::CaptureKind::kWqe:
-            events.add_wqe(rnic.name, qpn, captured.time_ns, content_of<abi::CapturedWqe>(captured));
-            return false;
-        default:
-            events.add(record_of(captured, rnic));
-            return true;
+    const trace::RecordSource source{
+        rnic.name, rnic.is_infiniband ? wire::LinkLayer::kInfiniBand : wire::LinkLayer::kEthernet};
+    if (!trace::add_record(events, source, {captured.record, captured.bytes}, captured.time_ns)) {
+        throw LaunchError("a record of the capture makes no sense: use the urnic of the daemon's release");
     }
+    return captured.record.kind == abi::CaptureKind::kPacket;
 }
 
 std::vector<trace::Target> targets_of(const std::vector<std::string>& words) {
@@ -168,7 +139,7 @@ TraceCommand::Traced TraceCommand::trace_file(trace::PacketTrace& events) const 
         while (count_ == 0 || packets < count_) {
             const auto record = reader->next();
             if (!record) break;
-            events.add(*record);
+            if (const auto frame = captured_frame(*record)) events.add(*frame);
             ++packets;
         }
     } catch (const decode::CaptureError& error) {

@@ -7,12 +7,13 @@
 #include <fstream>
 #include <iostream>
 
+#include "cli/captured_frame.h"
 #include "cli/decode/capture_reader.h"
 #include "cli/launch_error.h"
 #include "cli/private_file.h"
-#include "cli/trace/packet_trace.h"
-#include "cli/view/event_log.h"
-#include "cli/view/page.h"
+#include "observe/trace/packet_trace.h"
+#include "observe/view/event_log.h"
+#include "observe/view/page.h"
 
 namespace urnic::cli {
 
@@ -45,7 +46,9 @@ void ViewCommand::read_capture(view::EventLog& log, std::istream& stream) const 
     trace::PacketTrace packets(output, {});
     try {
         const auto reader = decode::open_capture(stream, file_);
-        while (const auto record = reader->next()) packets.add(*record);
+        while (const auto record = reader->next()) {
+            if (const auto frame = captured_frame(*record)) packets.add(*frame);
+        }
     } catch (const decode::CaptureError& error) {
         if (packets.events() == 0) throw LaunchError(error.what());
         fmt::print(stderr, "urnic view: {}; what is before it is shown\n", error.what());

@@ -11,12 +11,12 @@
 #include <iterator>
 #include <memory>
 
-#include "cli/trace/engine_trace.h"
 #include "experiment/config_file.h"
 #include "experiment/plots.h"
 #include "experiment/progress.h"
 #include "experiment/report.h"
 #include "experiment/simulation.h"
+#include "observe/trace/engine_trace.h"
 #include "os/command_line.h"
 
 namespace urnic::experiment {

@@ -29,9 +29,9 @@ dataplane/port dataplane/port/kernel dataplane/handoff dataplane/device dataplan
 verbs_provider/memory verbs_provider/core verbs_provider/datapath verbs_provider/interpose verbs_provider/verbs verbs_provider/shim
 ulp/rpcrdma/codec ulp/rpcrdma/engine ulp/rpcrdma/include/urnic ulp/rpcrdma/verbs ulp/rpcrdma/onc
 ulp/ipoib/codec ulp/ipoib/engine ulp/ipoib/tap ulp/ipoib/verbs ulp/ipoib
-cli/decode cli/trace cli/view
+observe/trace observe/view
 daemon/config daemon/state daemon/neighbour daemon/ipc daemon/http daemon/cm daemon/verbs daemon/control daemon/subnet daemon
-cli
+cli/decode cli
 experiment
 conform/case conform/cases conform/live conform/live_cases conform/cm conform/cm_cases conform/port conform
 """.split()
@@ -46,14 +46,15 @@ MAY_USE = {
     "rnic": {"base", "abi", "congestion"},
     "netsim": {"base"},
     "verbs_provider": {"base", "abi"},
+    "observe": {"base", "abi", "rnic"},
     # Its page shows QPs as urnic view does.
-    "daemon": {"base", "os", "toml", "abi", "congestion", "rnic", "netsim", "dataplane", "cli"},
+    "daemon": {"base", "os", "toml", "abi", "congestion", "rnic", "netsim", "dataplane", "observe"},
     # Programs on stock libibverbs, on any RDMA device: nothing of this RNIC.
     "ulp": {"ulp"},
-    "cli": {"base", "os", "abi", "rnic", "ulp"},
+    "cli": {"base", "os", "abi", "rnic", "ulp", "observe"},
     "conform": {"base", "os", "abi", "rnic"},
     # Its main writes the traces of urnic trace.
-    "experiment": {"base", "toml", "abi", "congestion", "rnic", "netsim", "cli"},
+    "experiment": {"base", "toml", "abi", "congestion", "rnic", "netsim", "observe"},
 }
 # Pure: no operating system, no clock, no thread, no DPDK.
 PURE = ("base", "congestion", "rnic", "netsim", "ulp/rpcrdma/codec", "ulp/rpcrdma/engine",

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """Makes a C++ header of an HTML page with its style and its scripts in it: kPage, or, if @DATA@ is there, what is before it and behind it.
 
-usage: page_parts.py NAMESPACE PAGE.html PAGE.css SCRIPT.js... HEADER.h
+usage: page_parts.py NAMESPACE PAGE.html PART.html... PAGE.css SCRIPT.js... HEADER.h
 
+A line @PART.html@ of the page is that part.
 No other script and no other style can run in it: its Content-Security-Policy names the hashes of these.
 """
 
@@ -25,12 +26,17 @@ def literal(name, text):
 
 
 def main():
-    namespace, page, style, *scripts, header = sys.argv[1:]
-    style = pathlib.Path(style).read_text(encoding="utf-8")
-    scripts = [pathlib.Path(script).read_text(encoding="utf-8") for script in scripts]
+    namespace, *sources, header = sys.argv[1:]
+    sources = [pathlib.Path(source) for source in sources]
+    page, *parts = [source for source in sources if source.suffix == ".html"]
+    (style,) = [source.read_text(encoding="utf-8") for source in sources if source.suffix == ".css"]
+    scripts = [source.read_text(encoding="utf-8") for source in sources if source.suffix == ".js"]
     for script in scripts:
         assert "</script" not in script.lower()
-    text = pathlib.Path(page).read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    for part in parts:
+        assert f"@{part.name}@\n" in text
+        text = text.replace(f"@{part.name}@\n", part.read_text(encoding="utf-8"))
     text = text.replace("@STYLE_HASH@", digest(style)).replace("@SCRIPT_HASHES@", " ".join(map(digest, scripts)))
     parts = [part.replace("@STYLE@", style) if "@STYLE@" in part else part for part in text.split("@DATA@")]
     parts[-1] = parts[-1].replace("@SCRIPTS@", "\n".join(f"<script>{script}</script>" for script in scripts))

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <utility>
 
-#include "cli/view/page.h"
+#include "observe/view/page.h"
 
 namespace urnic::daemon {
 

@@ -7,10 +7,10 @@
 #include <optional>
 #include <string>
 
-#include "cli/trace/packet_trace.h"
-#include "cli/trace/ring_records.h"
-#include "cli/view/event_log.h"
 #include "daemon/http/running_trace.h"
+#include "observe/trace/packet_trace.h"
+#include "observe/trace/ring_records.h"
+#include "observe/view/event_log.h"
 #include "rnic/device/capture_ring_reader.h"
 
 namespace urnic::daemon {

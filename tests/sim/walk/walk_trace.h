@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "cli/trace/engine_trace.h"
+#include "observe/trace/engine_trace.h"
 
 namespace urnic::sim {
 

@@ -1,0 +1,119 @@
+// From captured packets to the events of QPs: what was sent and received, acknowledged and sent again, and
+// why.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "abi/capture.h"
+#include "observe/trace/trace_output.h"
+#include "rnic/device/packet_fate.h"
+#include "rnic/wire/dissect/packet.h"
+#include "rnic/wire/opcodes.h"
+
+namespace urnic::trace {
+
+/// An RNIC, or one QP of it; qpn 0: all of them.
+struct Target {
+    std::string device;
+    std::uint32_t qpn = 0;
+};
+
+/// A frame as a capture has it.
+struct CapturedFrame {
+    wire::LinkLayer link = wire::LinkLayer::kEthernet;
+    std::span<const std::byte> bytes;  // what was captured
+    std::size_t wire_bytes = 0;        // its length before the capture cut it
+    std::uint64_t time_ns = 0;
+    std::string device;  // that captured it
+    bool is_sent = false;
+    std::string comment;  // of urnic capture: what became of it, in words; empty: none
+};
+
+/// A packet as the one who sent or handled it knows it.
+struct NotedPacket {
+    std::uint64_t time_ns = 0;
+    std::string device;
+    std::uint32_t qpn = 0;
+    bool is_sent = false;
+    Fate fate;
+    std::optional<QpState> state;  // nullopt: it is not known, nor is what follows
+    std::uint32_t next_psn = 0;
+    wire::PacketHeader header;
+    std::size_t payload_bytes = 0;
+};
+
+class PacketTrace {
+  public:
+    /// No targets: everything.
+    PacketTrace(TraceOutput& output, std::vector<Target> targets)
+        : output_(output), targets_(std::move(targets)) {}
+
+    /// The next packet in time. One that is no packet of a QP's is left out. Of packets that urnic capture
+    /// has noted the RNIC's part is traced, of others what passes the wire.
+    void add(const CapturedFrame& frame);
+    void add(const NotedPacket& packet);
+    /// A completion that the RNIC wrote to a CQ.
+    void add_completion(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns,
+                        const abi::CapturedCompletion& completion);
+    /// A WQE that the RNIC took out of its queue.
+    void add_wqe(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns,
+                 const abi::CapturedWqe& wqe);
+    [[nodiscard]] std::uint64_t events() const { return events_; }
+
+  private:
+    /// What is known of a packet beside its headers.
+    struct Seen {
+        std::uint64_t time_ns = 0;
+        std::string group;
+        bool is_noted = false;  // by an RNIC
+        bool is_sent = false;
+        std::map<std::string, std::string> notes;
+        const wire::PacketHeader* header = nullptr;
+        const wire::OpcodeInfo* info = nullptr;
+        std::size_t payload_bytes = 0;
+    };
+    struct Message {
+        std::string name;
+        std::uint32_t last_psn = 0;
+        std::optional<std::uint64_t> fetched_ns;
+        std::uint64_t begin_ns = 0;
+        bool is_whole = false;
+    };
+    struct FetchedSend {
+        std::uint32_t first_psn = 0;
+        std::uint64_t time_ns = 0;
+    };
+    struct QueuePair {
+        std::string state;
+        std::string cause;                // of the next retransmission, as far as the last answer told
+        std::deque<Message> messages;     // on their way
+        std::deque<FetchedSend> fetched;  // of which no packet has gone yet
+        std::int64_t in_flight = -1;
+    };
+    static constexpr std::size_t kMostMessages = 65536;
+
+    [[nodiscard]] bool is_wanted(const std::string& device, std::uint32_t qpn) const;
+    void add_seen(Seen& seen, const std::string& device, std::uint32_t qpn);
+    void emit(const Seen& seen, const char* name, nlohmann::ordered_json data);
+    void on_sent(const Seen& seen, QueuePair& qp);
+    void on_received(const Seen& seen, QueuePair& qp);
+    void on_answer(const Seen& seen, QueuePair& qp);
+    /// When the WQE of a message was taken up that begins with that PSN.
+    static std::optional<std::uint64_t> take_fetched(QueuePair& qp, std::uint32_t psn);
+    void end_messages(const Seen& seen, QueuePair& qp);
+    void update_window(const Seen& seen, QueuePair& qp, std::uint32_t acknowledged);
+
+    TraceOutput& output_;
+    std::vector<Target> targets_;
+    std::unordered_map<std::string, QueuePair> qps_;
+    std::uint64_t events_ = 0;
+};
+
+}  // namespace urnic::trace

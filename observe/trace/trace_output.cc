@@ -1,0 +1,131 @@
+#include "observe/trace/trace_output.h"
+
+#include <fmt/format.h>
+
+namespace urnic::trace {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kNsPerMs = 1e6;
+constexpr double kNsPerUs = 1e3;
+
+std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+}  // namespace
+
+void JsonLines::write(const Json& line) { out_ << text_of(line) << '\n'; }
+
+void JsonLines::begin(std::uint64_t time_ns) {
+    if (has_begun_) return;
+    has_begun_ = true;
+    reference_ns_ = time_ns;
+    write({{"qlog_version", "0.4"},
+           {"qlog_format", "NDJSON"},
+           {"title", "urnic trace"},
+           {"trace",
+            {{"vantage_point", {{"type", vantage_point_}}},
+             {"common_fields",
+              {{"time_format", "relative_to_epoch"},
+               {"protocol_types", {"RDMA"}},
+               {"reference_time", {{"epoch_ns", fmt::format("{}", reference_ns_)}}}}}}}});
+}
+
+void JsonLines::add(const Event& event) {
+    begin(event.time_ns);
+    const bool before = event.time_ns < reference_ns_;
+    const double distance =
+        static_cast<double>(before ? reference_ns_ - event.time_ns : event.time_ns - reference_ns_) /
+        kNsPerMs;
+    write({{"time", before ? -distance : distance},
+           {"name", "rdma:" + event.name},
+           {"group_id", event.group},
+           {"data", event.data}});
+}
+
+void JsonLines::add_message(const AcknowledgedMessage& message) {
+    add({message.end_ns,
+         message.group,
+         "message_acknowledged",
+         {{"opcode", message.name},
+          {"duration", static_cast<double>(message.end_ns - message.begin_ns) / kNsPerMs}}});
+}
+
+void JsonLines::finish() {
+    begin(0);
+    out_.flush();
+}
+
+/// A double has no nanoseconds of the time since 1970.
+double PerfettoJson::us_since_begin(std::uint64_t time_ns) {
+    if (!reference_ns_) reference_ns_ = time_ns;
+    const bool before = time_ns < *reference_ns_;
+    const double distance = static_cast<double>(before ? *reference_ns_ - time_ns : time_ns - *reference_ns_);
+    return (before ? -distance : distance) / kNsPerUs;
+}
+
+PerfettoJson::Track PerfettoJson::track_of(const std::string& group) {
+    const auto found = tracks_.find(group);
+    if (found != tracks_.end()) return found->second;
+    const std::string process = group.substr(0, group.find('/'));
+    const auto [at, is_new] = processes_.try_emplace(process, static_cast<int>(processes_.size()) + 1);
+    if (is_new) {
+        write({{"ph", "M"}, {"name", "process_name"}, {"pid", at->second}, {"args", {{"name", process}}}});
+    }
+    const Track track{at->second, static_cast<int>(tracks_.size()) + 1};
+    write({{"ph", "M"},
+           {"name", "thread_name"},
+           {"pid", track.process},
+           {"tid", track.thread},
+           {"args", {{"name", group}}}});
+    return tracks_.emplace(group, track).first->second;
+}
+
+void PerfettoJson::write(const Json& event) {
+    out_ << (is_first_ ? "" : ",\n") << text_of(event);
+    is_first_ = false;
+}
+
+void PerfettoJson::add(const Event& event) {
+    const Track track = track_of(event.group);
+    const double time_us = us_since_begin(event.time_ns);
+    if (event.name == "window_updated") {
+        write({{"ph", "C"},
+               {"name", "in flight " + event.group},
+               {"pid", track.process},
+               {"ts", time_us},
+               {"args", {{"packets", event.data.at("packets_in_flight")}}}});
+        return;
+    }
+    const std::string opcode = event.data.value("opcode", "");
+    write({{"ph", "i"},
+           {"s", "t"},
+           {"name", opcode.empty() ? event.name : event.name + " " + opcode},
+           {"pid", track.process},
+           {"tid", track.thread},
+           {"ts", time_us},
+           {"args", event.data}});
+}
+
+void PerfettoJson::add_message(const AcknowledgedMessage& message) {
+    const Track track = track_of(message.group);
+    const std::uint64_t begin_ns = message.fetched_ns.value_or(message.begin_ns);
+    Json slice = {{"ph", "X"},
+                  {"name", message.name},
+                  {"pid", track.process},
+                  {"tid", track.thread},
+                  {"ts", us_since_begin(begin_ns)},
+                  {"dur", static_cast<double>(message.end_ns - begin_ns) / kNsPerUs}};
+    if (message.fetched_ns) {
+        slice["args"] = {{"us_to_first_packet", static_cast<double>(message.begin_ns - begin_ns) / kNsPerUs}};
+    }
+    write(slice);
+}
+
+void PerfettoJson::finish() {
+    out_ << "\n]}\n";
+    out_.flush();
+}
+
+}  // namespace urnic::trace
