@@ -23,7 +23,7 @@ class Verdicts(unittest.TestCase):
         fast = rounds_of(**{"iperf3, MTU 9000": {"iperf3, MTU 9000": 1100.0}})
         self.assertTrue(run.verdict("af_packet, MTU 4200", self.WRITE, fast)["held"])
         self.assertFalse(run.verdict("af_packet, MTU 9000", self.WRITE, fast)["held"])
-        self.assertTrue(run.verdict("af_xdp, MTU 3498", self.WRITE, rounds_of())["held"])
+        self.assertTrue(run.verdict("af_xdp, MTU 4200", self.WRITE, rounds_of())["held"])
         for figure in (self.WRITE, self.RATE):
             self.assertEqual(run.verdict("af_packet, MTU 4200, single frames", figure, fast)["target"], [])
 

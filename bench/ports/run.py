@@ -30,11 +30,11 @@ harness.PRELOADS.clear()
 PORT = 18700
 MARK = "table of ports: scripts/bench ports writes it"
 SINGLE_FRAMES = 'segmentation_offload = "off"'
-# what: port, the interface's MTU and more of [[rnic]]. AF_XDP on a veth takes frames of one page.
+# what: port, the interface's MTU and more of [[rnic]].
 VETHS = {
     **{f"af_packet, MTU {mtu}": ("af_packet", mtu, "") for mtu in (1500, 4200, 9000)},
     "af_packet, MTU 4200, single frames": ("af_packet", 4200, SINGLE_FRAMES),
-    **{f"af_xdp, MTU {mtu}": ("af_xdp", mtu, "") for mtu in (1500, 3498)},
+    **{f"af_xdp, MTU {mtu}": ("af_xdp", mtu, "") for mtu in (1500, 4200, 9000)},
 }
 MEMIF, WIRE = "memif", "in-process wire"
 TCP = {f"iperf3, MTU {mtu}": mtu for _, mtu, _ in VETHS.values()}

@@ -13,12 +13,19 @@
 
 #include "dataplane/port/frame_pool.h"
 #include "os/setup_error.h"
+#include "os/unique_fd.h"
 
 namespace urnic::dataplane {
 
 namespace {
 
 constexpr std::uint32_t kBurst = 32;
+// The kernel gives a frame of 64 KB 18 slots.
+constexpr std::uint32_t kMostSlots = 2 * kBurst;
+
+// Of Linux 6.6; Debian 12's headers have them not.
+constexpr std::uint16_t kUseFragments = 1U << 4U;  // XDP_USE_SG
+constexpr std::uint32_t kContinues = 1U << 0U;     // XDP_PKT_CONTD: the next slot has more of the frame
 
 [[noreturn]] void fail(const char* what, int error) {
     std::string hint;
@@ -38,9 +45,11 @@ constexpr std::uint32_t kBurst = 32;
 
 }  // namespace
 
-AfXdpQueue::AfXdpQueue(const std::string& interface, std::uint32_t queue, rte_mempool* frames,
-                       Counters& counters)
-    : frames_(frames), counters_(counters) {
+AfXdpQueue::AfXdpQueue(const std::string& interface, std::uint32_t queue, bool has_long_frames,
+                       rte_mempool* frames, Counters& counters)
+    : frames_(frames),
+      counters_(counters),
+      max_frame_bytes_(has_long_frames ? kFrameRoomBytes : kMaxBufferBytes) {
     constexpr std::size_t kBytes = std::size_t{2} * kRing * kChunkBytes;
     void* const memory =
         ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -56,6 +65,7 @@ AfXdpQueue::AfXdpQueue(const std::string& interface, std::uint32_t queue, rte_me
         config.tx_size = kRing;
         config.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD;
         config.bind_flags = XDP_USE_NEED_WAKEUP;
+        if (has_long_frames) config.bind_flags |= kUseFragments;
         error = xsk_socket__create(&socket_, interface.c_str(), queue, umem_, &rx_, &tx_, &config);
     }
     if (error != 0) {
@@ -93,32 +103,62 @@ void AfXdpQueue::give_back(const std::uint64_t* chunks, std::uint32_t count) {
     }
 }
 
+std::uint32_t AfXdpQueue::take_frame(std::uint32_t at, rte_mbuf* frame) {
+    auto* const to = rte_pktmbuf_mtod(frame, std::byte*);
+    std::uint32_t length = 0;
+    std::uint32_t slots = 0;
+    for (bool continues = true; continues; ++slots) {
+        const xdp_desc& slot = *xsk_ring_cons__rx_desc(&rx_, at + slots);
+        if (length + slot.len <= kFrameRoomBytes) rte_memcpy(to + length, memory_ + slot.addr, slot.len);
+        length += slot.len;
+        continues = (slot.options & kContinues) != 0;
+    }
+    frame->data_len = static_cast<std::uint16_t>(length <= kFrameRoomBytes ? length : 0);
+    frame->pkt_len = frame->data_len;
+    return slots;
+}
+
 std::uint16_t AfXdpQueue::receive(rte_mbuf** frames, std::uint16_t count) {
     if (must_kick_) [[unlikely]] {
         kick();
     }
     std::uint32_t at = 0;
-    const std::uint32_t filled = xsk_ring_cons__peek(&rx_, std::min<std::uint32_t>(count, kBurst), &at);
-    if (filled == 0) {
+    const std::uint32_t filled = xsk_ring_cons__peek(&rx_, kMostSlots, &at);
+    const std::uint32_t most = std::min<std::uint32_t>(count, kBurst);
+    std::uint32_t whole = 0;
+    std::uint32_t slots = 0;
+    std::array<std::uint64_t, kMostSlots> chunks;
+    for (std::uint32_t i = 0; i < filled && whole < most; ++i) {
+        const xdp_desc& slot = *xsk_ring_cons__rx_desc(&rx_, at + i);
+        chunks[i] = slot.addr - slot.addr % kChunkBytes;
+        if ((slot.options & kContinues) == 0) {
+            ++whole;
+            slots = i + 1;
+        }
+    }
+    // What is behind them waits, the beginning of a frame, too.
+    xsk_ring_cons__cancel(&rx_, filled - slots);
+    if (whole == 0) {
         return 0;
     }
-    if (!alloc_frames(frames_, {frames, filled})) {
-        xsk_ring_cons__cancel(&rx_, filled);
+    if (!alloc_frames(frames_, {frames, whole})) {
+        xsk_ring_cons__cancel(&rx_, slots);
         ++counters_.drop_no_mbuf;  // they wait in the ring
         return 0;
     }
-    std::array<std::uint64_t, kBurst> chunks;
-    for (std::uint32_t i = 0; i < filled; ++i) {
-        const xdp_desc& slot = *xsk_ring_cons__rx_desc(&rx_, at + i);
-        chunks[i] = slot.addr - slot.addr % kChunkBytes;
-        // The kernel puts no more than a chunk there.
-        rte_memcpy(rte_pktmbuf_mtod(frames[i], void*), memory_ + slot.addr, slot.len);
-        frames[i]->data_len = static_cast<std::uint16_t>(slot.len);
-        frames[i]->pkt_len = slot.len;
+    std::uint16_t got = 0;
+    for (std::uint32_t i = 0; i < whole; ++i) {
+        at += take_frame(at, frames[i]);
+        if (frames[i]->data_len == 0) [[unlikely]] {
+            ++too_long_;
+            free_frames({&frames[i], 1});
+        } else {
+            frames[got++] = frames[i];
+        }
     }
-    xsk_ring_cons__release(&rx_, filled);
-    give_back(chunks.data(), filled);
-    return static_cast<std::uint16_t>(filled);
+    xsk_ring_cons__release(&rx_, slots);
+    give_back(chunks.data(), slots);
+    return got;
 }
 
 std::uint32_t AfXdpQueue::waiting() { return xsk_cons_nb_avail(&rx_, kRing); }
@@ -129,8 +169,8 @@ std::uint64_t AfXdpQueue::take_missed() {
     if (::getsockopt(fd(), SOL_XDP, XDP_STATISTICS, &stats, &length) != 0) {
         return 0;
     }
-    return stats.rx_dropped + stats.rx_ring_full -
-           std::exchange(missed_, stats.rx_dropped + stats.rx_ring_full);
+    const std::uint64_t missed = stats.rx_dropped + stats.rx_ring_full + too_long_.value();
+    return missed - std::exchange(missed_, missed);
 }
 
 void AfXdpQueue::reclaim() {
@@ -148,33 +188,56 @@ void AfXdpQueue::kick() {
                  (errno == EAGAIN || errno == EBUSY || errno == ENOBUFS);
 }
 
+std::uint32_t AfXdpQueue::put_frame(const rte_mbuf& frame) {
+    const std::uint32_t slots = (frame.data_len + kChunkBytes - 1) / kChunkBytes;
+    std::uint32_t at = 0;
+    if (num_free_ < slots || xsk_ring_prod__reserve(&tx_, slots, &at) != slots) {
+        return 0;
+    }
+    const auto* const from = rte_pktmbuf_mtod(&frame, const std::byte*);
+    for (std::uint32_t i = 0; i < slots; ++i) {
+        const std::uint32_t done = i * kChunkBytes;
+        const std::uint32_t length = std::min(frame.data_len - done, kChunkBytes);
+        const std::uint64_t chunk = free_[--num_free_];
+        rte_memcpy(memory_ + chunk, from + done, length);
+        *xsk_ring_prod__tx_desc(&tx_, at + i) = {chunk, length, i + 1 < slots ? kContinues : 0};
+    }
+    return slots;
+}
+
 std::uint16_t AfXdpQueue::transmit(rte_mbuf** frames, std::uint16_t count) {
     reclaim();
     std::uint16_t taken = 0;
-    std::uint32_t sent = 0;
-    for (; taken < count && num_free_ != 0; ++taken) {
-        const rte_mbuf& frame = *frames[taken];
-        std::uint32_t at = 0;
-        if (frame.data_len > kMaxFrameBytes) {
+    std::uint32_t filled = 0;
+    for (; taken < count; ++taken) {
+        if (frames[taken]->data_len > max_frame_bytes_) {
             ++counters_.drop_tx_full;
             continue;
         }
-        if (xsk_ring_prod__reserve(&tx_, 1, &at) != 1) {
+        const std::uint32_t slots = put_frame(*frames[taken]);
+        if (slots == 0) {
             break;
         }
-        const std::uint64_t chunk = free_[--num_free_];
-        rte_memcpy(memory_ + chunk, rte_pktmbuf_mtod(&frame, const void*), frame.data_len);
-        *xsk_ring_prod__tx_desc(&tx_, at) = {chunk, frame.data_len, 0};
-        ++sent;
+        filled += slots;
     }
-    if (sent != 0) {
-        xsk_ring_prod__submit(&tx_, sent);
+    if (filled != 0) {
+        xsk_ring_prod__submit(&tx_, filled);
     }
     free_frames({frames, taken});
-    if (sent != 0 || taken < count) {
+    if (filled != 0 || taken < count) {
         kick();
     }
     return taken;
+}
+
+bool can_have_long_frames() {
+    const UniqueFd socket(::socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0));
+    sockaddr_xdp nowhere{};
+    nowhere.sxdp_family = AF_XDP;
+    nowhere.sxdp_flags = kUseFragments;
+    // One that does not know the flag refuses it before it looks for the interface.
+    return socket && ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&nowhere), sizeof nowhere) != 0 &&
+           errno == ENODEV;
 }
 
 }  // namespace urnic::dataplane

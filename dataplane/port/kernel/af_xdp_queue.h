@@ -18,11 +18,13 @@ namespace urnic::dataplane {
 
 class AfXdpQueue final : public KernelQueue {
   public:
-    /// The longest frame: the kernel puts each into one page, behind a headroom of its own.
-    static constexpr std::uint32_t kMaxFrameBytes = 4096 - 256;
+    /// The longest frame of one buffer: the kernel puts it into one page, behind a headroom of its own.
+    static constexpr std::uint32_t kMaxBufferBytes = 4096 - 256;
 
-    /// In the interface's network namespace. Throws SetupError.
-    AfXdpQueue(const std::string& interface, std::uint32_t queue, rte_mempool* frames, Counters& counters);
+    /// In the interface's network namespace. `has_long_frames`: they may have several buffers, which the
+    /// kernel must be able to (can_have_long_frames()). Throws SetupError.
+    AfXdpQueue(const std::string& interface, std::uint32_t queue, bool has_long_frames, rte_mempool* frames,
+               Counters& counters);
     ~AfXdpQueue() override;
     AfXdpQueue(const AfXdpQueue&) = delete;
     AfXdpQueue& operator=(const AfXdpQueue&) = delete;
@@ -40,9 +42,14 @@ class AfXdpQueue final : public KernelQueue {
     void reclaim();
     void kick();
     void give_back(const std::uint64_t* chunks, std::uint32_t count);
+    /// Copies one frame out of its slots, which begin at `at`. Returns the number of slots.
+    std::uint32_t take_frame(std::uint32_t at, rte_mbuf* frame);
+    /// Copies a frame into slots of the transmit ring. Returns their number; 0: no room.
+    std::uint32_t put_frame(const rte_mbuf& frame);
 
     rte_mempool* frames_;
     Counters& counters_;
+    std::uint32_t max_frame_bytes_;
     std::byte* memory_ = nullptr;
     xsk_umem* umem_ = nullptr;
     xsk_socket* socket_ = nullptr;
@@ -52,8 +59,12 @@ class AfXdpQueue final : public KernelQueue {
     xsk_ring_prod tx_{};
     std::array<std::uint64_t, kRing> free_{};  // chunks to send from
     std::uint32_t num_free_ = 0;
+    Counter too_long_;          // received frames for which no buffer has room
     std::uint64_t missed_ = 0;  // returned by take_missed() so far
     bool must_kick_ = false;    // the kernel has not taken all that lies in the transmit ring
 };
+
+/// Returns whether this kernel's AF_XDP knows frames of several buffers (Linux 6.6).
+[[nodiscard]] bool can_have_long_frames();
 
 }  // namespace urnic::dataplane

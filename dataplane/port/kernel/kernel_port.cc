@@ -22,8 +22,9 @@ namespace urnic::dataplane {
 
 namespace {
 
-constexpr std::uint32_t kMaxXdpPathMtu = 2048;
-constexpr const char* kVeth = "veth";  // as ethtool -i has it
+constexpr std::uint32_t kMaxXdpPathMtu = 2048;         // of frames of one buffer
+constexpr std::uint32_t kMostBytesBesidesIp = 14 + 4;  // Ethernet header, VLAN tag
+constexpr const char* kVeth = "veth";                  // as ethtool -i has it
 
 std::string in_namespace(const KernelPortConfig& config, const std::string& command) {
     if (config.netns.empty()) {
@@ -73,7 +74,11 @@ KernelPort::KernelPort(const KernelPortConfig& config)
     opened_.index = 0;
     warned_mtu_ = facts.mtu_bytes;
     if (config.xdp) {
-        xdp_program_ = run_for_interface([] { return std::make_unique<XdpProgram>(); });
+        // Only where they are needed: with them a NIC may copy what it need not copy otherwise.
+        has_long_xdp_frames_ = facts.mtu_bytes > AfXdpQueue::kMaxBufferBytes - kMostBytesBesidesIp &&
+                               run_for_interface([] { return can_have_long_frames(); });
+        xdp_program_ =
+            run_for_interface([this] { return std::make_unique<XdpProgram>(has_long_xdp_frames_); });
     }
     if (facts.is_up) {
         Queues queues = open(facts);
@@ -126,7 +131,8 @@ KernelPort::Queues KernelPort::open_xdp(int index) {
     for (std::uint32_t i = 0; i < config_.num_queues; ++i) {
         Counters& counters = (*config_.counters)[i];
         if (i < receivers) {
-            auto queue = std::make_unique<AfXdpQueue>(config_.interface, i, config_.frames, counters);
+            auto queue = std::make_unique<AfXdpQueue>(config_.interface, i, has_long_xdp_frames_,
+                                                      config_.frames, counters);
             xdp_program_->redirect(i, queue->fd());
             queues.of_worker.push_back(std::move(queue));
         } else {
@@ -216,13 +222,16 @@ void KernelPort::set_multicast(std::span<const wire::Mac> groups) {
 
 std::uint32_t KernelPort::max_path_mtu() const {
     const std::uint32_t fits = path_mtu_within(opened_.mtu_bytes);
-    return config_.xdp ? std::min(fits, kMaxXdpPathMtu) : fits;
+    return config_.xdp && !has_long_xdp_frames_ ? std::min(fits, kMaxXdpPathMtu) : fits;
 }
 
 std::string KernelPort::explain_mtu_limit(std::uint32_t path_mtu_bytes) const {
-    if (config_.xdp && path_mtu_bytes > kMaxXdpPathMtu) {
-        return fmt::format("AF_XDP carries frames of at most {} bytes: mtu = {} or port = \"af_packet\"",
-                           AfXdpQueue::kMaxFrameBytes, kMaxXdpPathMtu);
+    const bool fits = path_mtu_bytes <= path_mtu_within(opened_.mtu_bytes);
+    if (config_.xdp && fits && path_mtu_bytes > kMaxXdpPathMtu) {
+        return fmt::format(
+            "this kernel's AF_XDP carries frames of at most {} bytes: Linux 6.6 or later, mtu = {} or port = "
+            "\"af_packet\"",
+            AfXdpQueue::kMaxBufferBytes, kMaxXdpPathMtu);
     }
     return fmt::format("mtu = {} needs an MTU of {} and {} has {}: {}", path_mtu_bytes,
                        interface_mtu_for(path_mtu_bytes), config_.interface, opened_.mtu_bytes,

@@ -115,6 +115,7 @@ class KernelPort final : public Port {
     std::vector<wire::Mac> groups_;  // sorted, none twice
     UniqueFd groups_socket_;         // receives nothing; its memberships make the interface take more frames
     bool all_multicast_ = false;     // there was no room for each of them
+    bool has_long_xdp_frames_ = false;  // of several buffers
     std::unique_ptr<XdpProgram> xdp_program_;
     Queues queues_;
     std::uint64_t missed_ = 0;  // by queues_ and those before them, as far as it was read

@@ -59,11 +59,15 @@ int quiet(libbpf_print_level /*level*/, const char* /*format*/, va_list /*argume
 
 void XdpProgram::ObjectDeleter::operator()(bpf_object* object) const { bpf_object__close(object); }
 
-XdpProgram::XdpProgram() {
+XdpProgram::XdpProgram(bool takes_fragments) {
     (void)libbpf_set_print(quiet);
     object_.reset(bpf_object__open_mem(kXdpObject, sizeof kXdpObject, nullptr));
     if (object_ == nullptr) {
         fail("the XDP program cannot be read", errno);
+    }
+    if (takes_fragments) {
+        (void)bpf_program__set_flags(bpf_object__find_program_by_name(object_.get(), kProgramName),
+                                     BPF_F_XDP_HAS_FRAGS);
     }
     if (const int error = bpf_object__load(object_.get()); error != 0) {
         fail("the kernel does not load our XDP program", -error);

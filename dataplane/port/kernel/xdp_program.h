@@ -14,8 +14,8 @@ namespace urnic::dataplane {
 
 class XdpProgram {
   public:
-    /// Loads it. Throws SetupError.
-    XdpProgram();
+    /// Loads it. `takes_fragments`: frames may have several buffers (Linux 5.18). Throws SetupError.
+    explicit XdpProgram(bool takes_fragments);
     ~XdpProgram();
     XdpProgram(const XdpProgram&) = delete;
     XdpProgram& operator=(const XdpProgram&) = delete;
