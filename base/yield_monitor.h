@@ -22,7 +22,7 @@ class YieldMonitor {
     static constexpr std::uint32_t kQuickYields = 16;
     static constexpr std::uint64_t kQuickPart = 8;
     static constexpr std::uint64_t kMinContendedNs = 100'000'000;
-    static constexpr std::uint64_t kMaxContendedNs = 1'000'000'000;
+    static constexpr std::uint64_t kMaxContendedNs = 4 * kMinContendedNs;
 
     /// Returns whether a thread that waits should sleep instead of yielding. `now_ns`: of a clock that never
     /// goes back.
@@ -39,9 +39,11 @@ class YieldMonitor {
         }
         quick_ = 0;
         if (++slow_ >= kSlowYields) {
-            // One more slow yield after this time is enough, and the next time is twice as long.
-            contended_until_ns_ = now_ns + next_ns_;
+            // The next time is twice as long. All end at whole multiples, for all threads together: two that
+            // wait for each other by looking at memory are slow to each other until both yield again.
+            contended_until_ns_ = (now_ns + next_ns_ / 2) / next_ns_ * next_ns_ + next_ns_;
             next_ns_ = std::min(2 * next_ns_, kMaxContendedNs);
+            slow_ = 0;
         }
         forgets_at_ns_ = std::max(now_ns, contended_until_ns_) + took_ns / kQuickPart;
     }

@@ -239,6 +239,7 @@ struct Cq {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by mea
     FastLock lock;
     std::atomic<pthread_t>
         poller;  // the thread between ibv_start_poll() and ibv_end_poll(); it holds the lock
+    std::atomic<bool> has_woken_worker;  // what was posted, since somebody last gave way
     std::uint32_t num_workers;
     std::uint32_t next_worker;  // where the next poll begins
     CqRings rings;

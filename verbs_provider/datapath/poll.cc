@@ -171,6 +171,8 @@ int poll_cq(struct ibv_cq* ibv_cq, int num_entries, struct ibv_wc* wc) {
             errno = EIO;
             return -1;
         }
+    } else {
+        give_way_after_wake(cq);
     }
     return got;
 }

@@ -54,6 +54,7 @@ void end_poll(struct ibv_cq_ex* cq) {
     notify_rest(*cq_of(cq));
     cq_of(cq)->poller.store(0, std::memory_order_relaxed);
     cq_of(cq)->lock.unlock();
+    give_way_after_wake(*cq_of(cq));
 }
 
 enum ibv_wc_opcode read_opcode(struct ibv_cq_ex* cq) {

@@ -165,6 +165,7 @@ bool poll_missed(Cq& cq) {
         return waits;
     }
     note_row(wait, cq, now_ns);
+    cq.has_woken_worker.store(false, std::memory_order_relaxed);
     bool gave_way = true;
     if (wait.yields.contended(now_ns)) {
         // A thread that does other work is one that computes: it needs no turn of anybody's, nor gives one.
@@ -177,6 +178,20 @@ bool poll_missed(Cq& cq) {
     }
     wait.left_at_ns = poll_clock_ns();
     return gave_way;
+}
+
+void note_wake(Cq& cq) { cq.has_woken_worker.store(true, std::memory_order_relaxed); }
+
+void give_way_after_wake(Cq& cq) {
+    if (!cq.has_woken_worker.load(std::memory_order_relaxed)) [[likely]] {
+        return;
+    }
+    cq.has_woken_worker.store(false, std::memory_order_relaxed);
+    const std::uint64_t now_ns = poll_clock_ns();
+    if (cq.context->session->daemon().cores_shared.load(std::memory_order_relaxed) != 0 &&
+        !this_wait.yields.contended(now_ns)) {
+        yield(this_wait, now_ns);
+    }
 }
 
 }  // namespace urnic::provider

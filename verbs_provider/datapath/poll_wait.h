@@ -15,4 +15,12 @@ struct Cq;
 /// time.
 bool poll_missed(Cq& cq);
 
+/// What a thread posted woke a worker.
+void note_wake(Cq& cq);
+/// After a poll of `cq` that found something; without the CQ's lock. The work that woke a worker may be done
+/// before its poster has polled for the first time, which so never gives way: ib_write_lat, which waits for
+/// its peer by looking at memory, kept the peer from their common CPU for each whole time slice, and for
+/// ever, as the worker slept again meanwhile.
+void give_way_after_wake(Cq& cq);
+
 }  // namespace urnic::provider

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "verbs_provider/core/verbs.h"
+#include "verbs_provider/datapath/poll_wait.h"
 #include "verbs_provider/datapath/post_ring.h"
 #include "verbs_provider/datapath/send_opcodes.h"
 
@@ -126,6 +127,7 @@ void ring_doorbell(Qp& qp) {
         const int before = errno;
         [[maybe_unused]] const ssize_t written = write(qp.worker_wake_fd, &one, sizeof one);
         errno = before;
+        note_wake(*cq_of(qp.qp.send_cq));
     }
 }
 

@@ -20,6 +20,10 @@ class YieldMonitorTest : public testing::Test {
         }
     }
     [[nodiscard]] bool contended() const { return monitor_.contended(now_); }
+    /// When what began now ends; `length_ns`: about how long it takes.
+    [[nodiscard]] std::uint64_t end_of(std::uint64_t length_ns) const {
+        return (now_ + length_ns / 2) / length_ns * length_ns + length_ns;
+    }
 
     YieldMonitor monitor_;
     std::uint64_t now_ = 1'000'000'000;
@@ -60,7 +64,8 @@ TEST_F(YieldMonitorTest, QuickYieldsOfLittleTimeDoNotHideAThreadThatComputes) {
 
 TEST_F(YieldMonitorTest, QuickYieldsOfLittleTimeDoNotHideThatItIsStillThere) {
     yields(YieldMonitor::kSlowYields, kSliceNs);
-    now_ += YieldMonitor::kMinContendedNs;
+    now_ = end_of(YieldMonitor::kMinContendedNs);
+    yields(YieldMonitor::kSlowYields - 1, kSliceNs);
     yields(kEnough - 1, kQuickNs);
     EXPECT_FALSE(contended());
     yield(kSliceNs);
@@ -79,18 +84,47 @@ TEST_F(YieldMonitorTest, TriesAgainAndWaitsLongerEachTime) {
     yields(YieldMonitor::kSlowYields, kSliceNs);
     std::uint64_t wait_ns = YieldMonitor::kMinContendedNs;
     for (int i = 0; i < 10; ++i) {
-        now_ += wait_ns - 1;
+        now_ = end_of(wait_ns) - 1;
         EXPECT_TRUE(contended());
         ++now_;
+        EXPECT_FALSE(contended());
+        yields(YieldMonitor::kSlowYields - 1, kSliceNs);
         EXPECT_FALSE(contended());
         yield(kSliceNs);  // still there
         EXPECT_TRUE(contended());
         wait_ns = std::min(2 * wait_ns, YieldMonitor::kMaxContendedNs);
     }
-    now_ += wait_ns;
+    now_ = end_of(wait_ns);
     yields(kEnough, kQuickNs);  // gone
-    yield(kSliceNs);
-    EXPECT_FALSE(contended());
+    yields(YieldMonitor::kSlowYields, kSliceNs);
+    now_ = end_of(YieldMonitor::kMinContendedNs);
+    EXPECT_FALSE(contended()) << "it begins with the shortest time again";
+}
+
+TEST_F(YieldMonitorTest, ThreadsTryAgainTogether) {
+    constexpr std::uint64_t kStepNs = 10'000'000;
+    yields(YieldMonitor::kSlowYields, kSliceNs);
+    now_ += 3 * kStepNs;
+    // A second one that has been at it for longer.
+    YieldMonitor other;
+    for (std::uint32_t i = 0; i < 4 * YieldMonitor::kSlowYields; ++i) {
+        other.on_yield(now_, kSliceNs);
+    }
+    ASSERT_TRUE(other.contended(now_));
+    std::uint64_t both_ns = 0;
+    for (const std::uint64_t give_up_at = now_ + 2 * YieldMonitor::kMaxContendedNs;
+         both_ns == 0 && now_ < give_up_at; now_ += kStepNs) {
+        const bool tries = !contended();
+        const bool other_tries = !other.contended(now_);
+        if (tries && other_tries) both_ns = now_;
+        // Who tries alone finds the other one slow.
+        for (std::uint32_t i = 0; tries && !other_tries && i < YieldMonitor::kSlowYields; ++i)
+            yield(kSliceNs);
+        for (std::uint32_t i = 0; other_tries && !tries && i < YieldMonitor::kSlowYields; ++i) {
+            other.on_yield(now_, kSliceNs);
+        }
+    }
+    EXPECT_NE(both_ns, 0U);
 }
 
 }  // namespace

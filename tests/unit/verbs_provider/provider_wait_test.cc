@@ -2,6 +2,7 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +13,16 @@
 #include <thread>
 
 #include "tests/unit/verbs_provider/provider_fixture.h"
+
+namespace {
+thread_local int yields = 0;
+}
+
+/// In the place of the C library's, for the provider, too.
+extern "C" __attribute__((visibility("default"))) int sched_yield() {
+    ++yields;
+    return static_cast<int>(syscall(SYS_sched_yield));
+}
 
 namespace urnic::test {
 namespace {
@@ -83,6 +94,26 @@ TEST_F(Provider, APollBesideAThreadThatComputesSleepsUntilACompletion) {
     EXPECT_EQ(wc.wr_id, 1U);
     EXPECT_TRUE(has_completed);
     EXPECT_NE(slept, 0U) << "it never said that it slept";
+}
+
+TEST_F(Provider, APollGivesWayOnceIfWhatItFindsHadWokenAWorker) {
+    open_with_qp();
+    // A thread that knows nothing of earlier yields.
+    std::thread([this] {
+        const auto yields_of = [this](std::uint32_t index, bool is_asleep) {
+            daemon.set_sleeping(1, is_asleep);
+            EXPECT_EQ(post_one(qp, send_request(index, &sge)), 0);
+            daemon.set_sleeping(1, false);
+            daemon.complete(completion(index, index));
+            const int before = yields;
+            struct ibv_wc wc {};
+            EXPECT_EQ(ibv_poll_cq(cq, 1, &wc), 1);
+            return yields - before;
+        };
+        EXPECT_EQ(yields_of(0, false), 0);
+        EXPECT_EQ(yields_of(1, true), 1);
+        EXPECT_EQ(yields_of(2, false), 0);
+    }).join();
 }
 
 TEST_F(Provider, AThreadThatWorksBetweenItsPollsDoesNotSleep) {

@@ -122,7 +122,7 @@ TEST_F(IdleStrategyTest, SlowYieldsMakeItSleepAtOnceForAWhile) {
     idle.after_round(Round::kBusy, now_, kNever);
     EXPECT_EQ(rounds_to_announce(idle), 1);
     idle.after_round(Round::kBusy, now_, kNever);
-    now_ += static_cast<TimeNs>(YieldMonitor::kMinContendedNs);
+    now_ += static_cast<TimeNs>(2 * YieldMonitor::kMinContendedNs);
     EXPECT_EQ(rounds_to_announce(idle), static_cast<int>(IdleStrategy::kYieldMisses))
         << "it must try yielding again";
 }
