@@ -365,6 +365,8 @@ class Xdp(Ports, Traffic, Mistakes):
         source.write_text('__attribute__((section("xdp"), used)) int pass_all(void *frame) { return 2; }\n'
                           'char _license[] __attribute__((section("license"), used)) = "GPL";\n', encoding="utf-8")
         self.run_ok(["clang-14", "-O2", "-target", "bpf", "-c", source, "-o", program])
+        for side in (self.a, self.b):
+            side.set_interface_up(2200)  # it knows frames of one buffer
         netns.ip("-n", self.a.name, "link", "set", "dev", self.a.interface, "xdp", "obj", program, "sec", "xdp")
         self.expect_error("has an XDP program already (pass_all)", f"ip link set dev {self.a.interface} xdp off")
         netns.ip("-n", self.a.name, "link", "set", "dev", self.a.interface, "xdp", "off")

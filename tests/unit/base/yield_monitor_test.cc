@@ -112,7 +112,7 @@ TEST_F(YieldMonitorTest, ThreadsTryAgainTogether) {
     }
     ASSERT_TRUE(other.contended(now_));
     std::uint64_t both_ns = 0;
-    for (const std::uint64_t give_up_at = now_ + 2 * YieldMonitor::kMaxContendedNs;
+    for (const std::uint64_t give_up_at = now_ + 4 * YieldMonitor::kMaxContendedNs;
          both_ns == 0 && now_ < give_up_at; now_ += kStepNs) {
         const bool tries = !contended();
         const bool other_tries = !other.contended(now_);
