@@ -367,12 +367,19 @@ class Hostile(Metrics):
 
 class NodeExporter(with_daemon.WithDaemon):
     def test_series_of_sysfs(self):
+        self.check_series("prometheus-node-exporter", f"--path.sysfs={self.run_dir}/sysroot/sys")
+
+    def test_series_by_mounts(self):
+        """As Debian ships it, a program of Go that no preloading reaches, with the paths that it has anywhere."""
+        self.check_series(harness.URNIC, "run", "--mount", "--socket", self.socket, "--", "prometheus-node-exporter")
+
+    def check_series(self, *exporter_words):
         port = harness.free_port()
         words = [str(word) for word in (harness.URNIC, "run", "--socket", self.socket, "--", "ib_write_bw", "-F", "-n", 100, "-s", 1000, "-p", port)]
         self.run_pair([*words, "-d", "urnic1"], [*words, "-d", "urnic0", "127.0.0.1"], port)
         listen = harness.free_port()
-        exporter = harness.start(["prometheus-node-exporter", "--collector.disable-defaults", "--collector.infiniband",
-                                  f"--path.sysfs={self.run_dir}/sysroot/sys", f"--web.listen-address=127.0.0.1:{listen}"])
+        exporter = harness.start([*exporter_words, "--collector.disable-defaults", "--collector.infiniband",
+                                  f"--web.listen-address=127.0.0.1:{listen}"])
         self.addCleanup(harness.finish, exporter)
         self.addCleanup(harness.end_group, exporter)
         self.assertTrue(harness.wait_until(lambda: harness.listening(listen, exporter.pid)))
