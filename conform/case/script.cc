@@ -83,6 +83,16 @@ void Script::modify(QpState state, Where where) {
 
 int Script::modify(const abi::QpAttr& attr) { return bench_->modify(attr); }
 
+void Script::drain(bool notify, Where where) {
+    abi::QpAttr attr{};
+    attr.mask = kQpAttrState | kQpAttrEnSqdAsyncNotify;
+    attr.state = QpState::kSqd;
+    attr.en_sqd_async_notify = notify ? 1 : 0;
+    if (modify(attr) != 0) {
+        fail(where, "modify_qp to SQD was refused");
+    }
+}
+
 void Script::state(QpState expected, Where where) {
     const QpState seen = bench_->state(expected);
     if (seen != expected) {

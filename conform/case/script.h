@@ -109,6 +109,9 @@ class Script {
     /// modify_qp with any attributes; what it returns.
     [[nodiscard]] int modify(const abi::QpAttr& attr);
     void state(QpState expected, Where where = Where::current());
+    /// modify_qp to SQD; has to succeed. `notify`: an event comes when the send queue is drained.
+    void drain(bool notify, Where where = Where::current());
+    [[nodiscard]] bool is_draining() { return bench_->is_draining(); }
 
     // --- Work requests: local buffer at `offset` of memory(), remote one at the same address and key -------
     [[nodiscard]] SendRequest send(std::uint64_t wr_id, std::uint32_t length, std::size_t offset = 0);
@@ -205,6 +208,10 @@ class Script {
     /// A request is refused, with no receive in use: the NAK `syndrome`, the event that goes with it, and ERR
     /// (IBA 9.9.3).
     void refuses(std::uint32_t psn, std::uint32_t msn, std::uint8_t syndrome, Where where = Where::current());
+
+    /// On a new connection, a request fails before it goes out, between two good ones: the first completes,
+    /// and nothing else goes out. It gets wr_id 2.
+    void fails_at_home(SendRequest request, WcStatus status, Where where = Where::current());
 
     // --- Memory -----------------------------------------------------------------------------------------
     [[nodiscard]] Region& memory() { return bench_->memory(); }

@@ -106,6 +106,17 @@ void Script::refuses(std::uint32_t psn, std::uint32_t msn, std::uint8_t syndrome
            where);
 }
 
+void Script::fails_at_home(SendRequest request, WcStatus status, Where where) {
+    request.wr_id = 2;
+    post_receive(100, 64);
+    post({write(1, 8), request, write(3, 8)});
+    sends(write_only(1000, 8), where);
+    peer(ack(1000, 1));
+    completes({ok(1), failed(2, status), flushed(3)}, where);
+    receives(flushed(100), where);
+    state(QpState::kErr, where);
+}
+
 void Script::check_nothing_left(Where where) {
     if (!created_ || !rest_is_checked_) {
         return;

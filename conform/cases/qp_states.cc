@@ -4,19 +4,7 @@
 namespace urnic::conform {
 namespace {
 
-class QpStates : public Script {
-  protected:
-    void drain(bool notify) {
-        abi::QpAttr attr{};
-        attr.mask = kQpAttrState | kQpAttrEnSqdAsyncNotify;
-        attr.state = QpState::kSqd;
-        attr.en_sqd_async_notify = notify ? 1 : 0;
-        require(modify(attr) == 0, "modify_qp was refused");
-    }
-    [[nodiscard]] bool draining() { return bench().is_draining(); }
-};
-
-CONFORM_CASE_IN(QpStates, NothingBeforeRts, "10.3.1.3", "what is posted in INIT and RTR goes out in RTS") {
+CONFORM_CASE(QpStates, NothingBeforeRts, "10.3.1.3", "what is posted in INIT and RTR goes out in RTS") {
     create();
     post(write(1, 8));
     silence(1000);
@@ -29,8 +17,8 @@ CONFORM_CASE_IN(QpStates, NothingBeforeRts, "10.3.1.3", "what is posted in INIT 
     completes({ok(1), ok(2)});
 }
 
-CONFORM_CASE_IN(QpStates, NoResponsesBeforeRts, "10.3.1.3",
-                "responses that come in RTR mean nothing, also later") {
+CONFORM_CASE(QpStates, NoResponsesBeforeRts, "10.3.1.3",
+             "responses that come in RTR mean nothing, also later") {
     create();
     rtr();
     post(write(1, 8));
@@ -42,7 +30,7 @@ CONFORM_CASE_IN(QpStates, NoResponsesBeforeRts, "10.3.1.3",
     completes(ok(1));
 }
 
-CONFORM_CASE_IN(
+CONFORM_CASE(
     QpStates, ErrFlushesInOrder, "10.3.1.7",
     "modify_qp to ERR: all sends and all receives complete with WR_FLUSH_ERR in order, sent or not") {
     connect({.max_rd_atomic = 1});
@@ -57,7 +45,7 @@ CONFORM_CASE_IN(
     silence(1'000'000'000'000);
 }
 
-CONFORM_CASE_IN(QpStates, ErrFlushesUnsignaled, "10.3.1.7", "a flushed request completes, signaled or not") {
+CONFORM_CASE(QpStates, ErrFlushesUnsignaled, "10.3.1.7", "a flushed request completes, signaled or not") {
     connect();
     post({unsignaled(write(1, 8)), write(2, 8), unsignaled(send(3, 8))});
     sends({write_only(1000, 8), write_only(1001, 8), send_only(1002, 8)});
@@ -65,8 +53,8 @@ CONFORM_CASE_IN(QpStates, ErrFlushesUnsignaled, "10.3.1.7", "a flushed request c
     completes({flushed(1), flushed(2), flushed(3)});
 }
 
-CONFORM_CASE_IN(QpStates, ErrFlushesWhatComesLater, "10.3.1.7",
-                "what is posted in ERR is flushed at once, on both queues") {
+CONFORM_CASE(QpStates, ErrFlushesWhatComesLater, "10.3.1.7",
+             "what is posted in ERR is flushed at once, on both queues") {
     connect();
     modify(QpState::kErr);
     post({write(1, 8), send(2, 8)});
@@ -76,8 +64,8 @@ CONFORM_CASE_IN(QpStates, ErrFlushesWhatComesLater, "10.3.1.7",
     sends_nothing();
 }
 
-CONFORM_CASE_IN(QpStates, ErrHearsNothing, "10.3.1.7",
-                "packets that come in ERR change nothing: no completion twice, no data") {
+CONFORM_CASE(QpStates, ErrHearsNothing, "10.3.1.7",
+             "packets that come in ERR change nothing: no completion twice, no data") {
     connect();
     post({write(1, 8), read(2, 8, 64)});
     sends({write_only(1000, 8), read_request(1001, 8, 64)});
@@ -89,7 +77,7 @@ CONFORM_CASE_IN(QpStates, ErrHearsNothing, "10.3.1.7",
     holds_own_data(0, 256);
 }
 
-CONFORM_CASE_IN(QpStates, ErrFromEachState, "10.3.1.7", "INIT, RTR, RTS and SQD go to ERR, and flush") {
+CONFORM_CASE(QpStates, ErrFromEachState, "10.3.1.7", "INIT, RTR, RTS and SQD go to ERR, and flush") {
     for (int stage = 0; stage < 4; ++stage) {
         given("stage", stage);
         create();
@@ -109,8 +97,8 @@ CONFORM_CASE_IN(QpStates, ErrFromEachState, "10.3.1.7", "INIT, RTR, RTS and SQD 
     }
 }
 
-CONFORM_CASE_IN(QpStates, ResetForgets, "10.3.1.1",
-                "RESET: nothing is flushed, nothing goes out, late answers mean nothing") {
+CONFORM_CASE(QpStates, ResetForgets, "10.3.1.1",
+             "RESET: nothing is flushed, nothing goes out, late answers mean nothing") {
     connect({.timeout = kTimeout});
     post_receive(100, 64);
     post({write(1, 8), read(2, 8, 64)});
@@ -122,7 +110,7 @@ CONFORM_CASE_IN(QpStates, ResetForgets, "10.3.1.1",
     holds_own_data(0, 128);
 }
 
-CONFORM_CASE_IN(
+CONFORM_CASE(
     QpStates, ReuseAfterReset, "10.3.1.1",
     "RESET, INIT, RTR, RTS: PSNs, credits, retries and expectations begin anew, nothing of before is left") {
     connect({.timeout = kTimeout, .retry_cnt = 1});
@@ -143,9 +131,8 @@ CONFORM_CASE_IN(
     completes({ok(3), ok(4), ok(5)});
 }
 
-CONFORM_CASE_IN(
-    QpStates, ReuseInsideARead, "10.3.1.1",
-    "RESET inside a READ: the READ of the next connection fills its own buffer, not the old one") {
+CONFORM_CASE(QpStates, ReuseInsideARead, "10.3.1.1",
+             "RESET inside a READ: the READ of the next connection fills its own buffer, not the old one") {
     connect({.mtu = 256});
     post(read(1, 512));
     sends(read_request(1000, 512));
@@ -162,7 +149,7 @@ CONFORM_CASE_IN(
     holds_own_data(256, 256);
 }
 
-CONFORM_CASE_IN(QpStates, ReuseAfterErr, "10.3.1.1", "ERR, RESET, INIT, RTR, RTS: the QP works again") {
+CONFORM_CASE(QpStates, ReuseAfterErr, "10.3.1.1", "ERR, RESET, INIT, RTR, RTS: the QP works again") {
     connect();
     post(write(1, 8));
     sends(write_only(1000, 8));
@@ -178,8 +165,8 @@ CONFORM_CASE_IN(QpStates, ReuseAfterErr, "10.3.1.1", "ERR, RESET, INIT, RTR, RTS
     completes(ok(2));
 }
 
-CONFORM_CASE_IN(QpStates, SqdWaitsForResponses, "10.3.1.5",
-                "SQD is drained when READs and atomics have their data") {
+CONFORM_CASE(QpStates, SqdWaitsForResponses, "10.3.1.5",
+             "SQD is drained when READs and atomics have their data") {
     connect({.mtu = 256});
     post({read(1, 512, 4096), fetch_add(2, 1, 64)});
     sends({read_request(1000, 512, 4096), fetch_add_request(1002, 1, 64)});
@@ -192,7 +179,7 @@ CONFORM_CASE_IN(QpStates, SqdWaitsForResponses, "10.3.1.5",
     raises({AsyncEventType::kSqDrained});
 }
 
-CONFORM_CASE_IN(QpStates, SqdRepeats, "10.3.1.5", "SQD continues repeating what got lost") {
+CONFORM_CASE(QpStates, SqdRepeats, "10.3.1.5", "SQD continues repeating what got lost") {
     connect({.timeout = kTimeout});
     post(write(1, 8));
     sends(write_only(1000, 8));
@@ -205,8 +192,8 @@ CONFORM_CASE_IN(QpStates, SqdRepeats, "10.3.1.5", "SQD continues repeating what 
     raises({AsyncEventType::kSqDrained});
 }
 
-CONFORM_CASE_IN(QpStates, SqdOfAnIdleQueue, "10.3.1.5",
-                "nothing outstanding: drained at once, each time, and only when asked for") {
+CONFORM_CASE(QpStates, SqdOfAnIdleQueue, "10.3.1.5",
+             "nothing outstanding: drained at once, each time, and only when asked for") {
     connect();
     drain(true);
     raises({AsyncEventType::kSqDrained});
@@ -218,8 +205,8 @@ CONFORM_CASE_IN(QpStates, SqdOfAnIdleQueue, "10.3.1.5",
     raises({});
 }
 
-CONFORM_CASE_IN(QpStates, SqdFails, "10.3.1.5",
-                "a request that fails during SQD takes the QP to ERR without the event") {
+CONFORM_CASE(QpStates, SqdFails, "10.3.1.5",
+             "a request that fails during SQD takes the QP to ERR without the event") {
     connect();
     post({write(1, 8), write(2, 8)});
     sends({write_only(1000, 8), write_only(1001, 8)});
@@ -230,8 +217,8 @@ CONFORM_CASE_IN(QpStates, SqdFails, "10.3.1.5",
     state(QpState::kErr);
 }
 
-CONFORM_CASE_IN(QpStates, SqdAttributesApply, "11.2.5.2",
-                "timeout and retry count changed in SQD hold from RTS on") {
+CONFORM_CASE(QpStates, SqdAttributesApply, "11.2.5.2",
+             "timeout and retry count changed in SQD hold from RTS on") {
     connect({.timeout = kTimeout});
     drain(false);
     abi::QpAttr attr{};
@@ -249,8 +236,8 @@ CONFORM_CASE_IN(QpStates, SqdAttributesApply, "11.2.5.2",
     state(QpState::kErr);
 }
 
-CONFORM_CASE_IN(QpStates, SqeIsNotForRc, "10.3.1.6",
-                "no RC QP enters SQE: modify_qp refuses it in every state, a failed request leads to ERR") {
+CONFORM_CASE(QpStates, SqeIsNotForRc, "10.3.1.6",
+             "no RC QP enters SQE: modify_qp refuses it in every state, a failed request leads to ERR") {
     const auto sqe_is_refused = [this] {
         abi::QpAttr attr{};
         attr.mask = kQpAttrState;
@@ -274,8 +261,8 @@ CONFORM_CASE_IN(QpStates, SqeIsNotForRc, "10.3.1.6",
     sqe_is_refused();
 }
 
-CONFORM_CASE_IN(QpStates, EachFlushIsOnce, "10.3.1.7",
-                "an error, then modify_qp to ERR twice: every request completes once") {
+CONFORM_CASE(QpStates, EachFlushIsOnce, "10.3.1.7",
+             "an error, then modify_qp to ERR twice: every request completes once") {
     connect();
     post_receive(100, 8);
     post({write(1, 8), write(2, 8)});

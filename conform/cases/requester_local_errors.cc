@@ -1,56 +1,26 @@
-// Work requests that fail at home, and applications that change their rings under way (IBA 9.9.2, 10.6.3).
+// Work requests that fail at home (IBA 9.9.2, 10.6.3).
 #include "conform/case/case_list.h"
 #include "rnic/qp/limits.h"
 
 namespace urnic::conform {
 namespace {
 
-class RequesterLocalErrors : public Script {
-  protected:
-    // The request fails between two good ones: the first completes, nothing else goes out.
-    void fails(SendRequest request, WcStatus status, Where where = Where::current()) {
-        request.wr_id = 2;
-        post_receive(100, 64);
-        post({write(1, 8), request, write(3, 8)});
-        sends(write_only(1000, 8), where);
-        peer(ack(1000, 1));
-        completes({ok(1), failed(2, status), flushed(3)}, where);
-        receives(flushed(100), where);
-        state(QpState::kErr, where);
-    }
-    // The application has changed the ring since the WRITE went out; the WRITE has to go out again.
-    void fails_when_repeated(Where where = Where::current()) {
-        post(write(2, 8));  // the requester reads another WQE in between
-        sends(write_only(1001, 8), where);
-        peer(sequence_nak(1000, 0));
-        completes({failed(1, WcStatus::kLocQpOpErr), flushed(2)}, where);
-        sends_nothing(where);
-        state(QpState::kErr, where);
-    }
-    void connect_and_send_write() {
-        connect();
-        post(write(1, 8));
-        sends(write_only(1000, 8));
-    }
-};
-
-CONFORM_CASE_IN(RequesterLocalErrors, BeyondTheRegion, "10.6.3",
-                "a buffer that ends one byte behind its region: LOC_PROT_ERR, nothing goes out") {
+CONFORM_CASE(RequesterLocalErrors, BeyondTheRegion, "10.6.3",
+             "a buffer that ends one byte behind its region: LOC_PROT_ERR, nothing goes out") {
     connect();
-    fails(write(2, 9, kMemoryBytes - 8), WcStatus::kLocProtErr);
+    fails_at_home(write(2, 9, kMemoryBytes - 8), WcStatus::kLocProtErr);
 }
 
-CONFORM_CASE_IN(RequesterLocalErrors, LaterEntryOfTheList, "10.6.3",
-                "the second entry of the list has no valid key: LOC_PROT_ERR, nothing goes out") {
+CONFORM_CASE(RequesterLocalErrors, LaterEntryOfTheList, "10.6.3",
+             "the second entry of the list has no valid key: LOC_PROT_ERR, nothing goes out") {
     connect();
     SendRequest request = write(2, 8);
     request.sge.push_back({memory().addr(), 8, 0});
-    fails(request, WcStatus::kLocProtErr);
+    fails_at_home(request, WcStatus::kLocProtErr);
 }
 
-CONFORM_CASE_IN(
-    RequesterLocalErrors, EntryOfALaterPacket, "10.6.3",
-    "an entry without valid key that the Last alone needs: LOC_PROT_ERR, the Last does not go out") {
+CONFORM_CASE(RequesterLocalErrors, EntryOfALaterPacket, "10.6.3",
+             "an entry without valid key that the Last alone needs: LOC_PROT_ERR, the Last does not go out") {
     connect();
     SendRequest request = write(2, 1024);
     request.sge.push_back({memory().addr(), 8, 0});
@@ -61,48 +31,48 @@ CONFORM_CASE_IN(
     state(QpState::kErr);
 }
 
-CONFORM_CASE_IN(RequesterLocalErrors, ReadBufferMayNotBeWritten, "10.6.3",
-                "a READ into a region without local write access: LOC_PROT_ERR, the READ does not go out") {
+CONFORM_CASE(RequesterLocalErrors, ReadBufferMayNotBeWritten, "10.6.3",
+             "a READ into a region without local write access: LOC_PROT_ERR, the READ does not go out") {
     connect();
     SendRequest request = read(2, 8);
     request.sge = {add_region(64, 0).sge(0, 8)};
-    fails(request, WcStatus::kLocProtErr);
+    fails_at_home(request, WcStatus::kLocProtErr);
 }
 
-CONFORM_CASE_IN(RequesterLocalErrors, MessageOverTheLimit, "9.7.4.1.6 (C9-94)",
-                "a message of one byte more than max_msg_sz: LOC_LEN_ERR, nothing goes out") {
+CONFORM_CASE(RequesterLocalErrors, MessageOverTheLimit, "9.7.4.1.6 (C9-94)",
+             "a message of one byte more than max_msg_sz: LOC_LEN_ERR, nothing goes out") {
     connect();
     SendRequest request = write(2, 8);
     request.sge = {{memory().addr(), kMaxMessageBytes, memory().key()}, {memory().addr(), 1, memory().key()}};
-    fails(request, WcStatus::kLocLenErr);
+    fails_at_home(request, WcStatus::kLocLenErr);
 }
 
-CONFORM_CASE_IN(RequesterLocalErrors, AtomicWithoutRoomForItsResult, "9.4.5",
-                "an atomic whose buffer has less than eight bytes: LOC_LEN_ERR, nothing goes out") {
+CONFORM_CASE(RequesterLocalErrors, AtomicWithoutRoomForItsResult, "9.4.5",
+             "an atomic whose buffer has less than eight bytes: LOC_LEN_ERR, nothing goes out") {
     connect();
     SendRequest request = fetch_add(2, 1);
     request.sge[0].length = 7;
-    fails(request, WcStatus::kLocLenErr);
+    fails_at_home(request, WcStatus::kLocLenErr);
 }
 
-CONFORM_CASE_IN(RequesterLocalErrors, InlineRead, "11.4.1.1", "a READ with inline data: LOC_QP_OP_ERR") {
+CONFORM_CASE(RequesterLocalErrors, InlineRead, "11.4.1.1", "a READ with inline data: LOC_QP_OP_ERR") {
     connect();
     SendRequest request = read(2, 8);
     request.flags |= kSendInline;
     request.inline_data.resize(8);
-    fails(request, WcStatus::kLocQpOpErr);
+    fails_at_home(request, WcStatus::kLocQpOpErr);
 }
 
-CONFORM_CASE_IN(RequesterLocalErrors, ReadWithoutRdAtomic, "9.4.4",
-                "READ and atomics with max_rd_atomic of 0 could never go out: LOC_QP_OP_ERR") {
+CONFORM_CASE(RequesterLocalErrors, ReadWithoutRdAtomic, "9.4.4",
+             "READ and atomics with max_rd_atomic of 0 could never go out: LOC_QP_OP_ERR") {
     connect({.max_rd_atomic = 0});
-    fails(read(2, 8), WcStatus::kLocQpOpErr);
+    fails_at_home(read(2, 8), WcStatus::kLocQpOpErr);
     connect({.max_rd_atomic = 0});
-    fails(fetch_add(2, 1), WcStatus::kLocQpOpErr);
+    fails_at_home(fetch_add(2, 1), WcStatus::kLocQpOpErr);
 }
 
-CONFORM_CASE_IN(RequesterLocalErrors, OpcodesThatRcDoesNotOffer, "11.4.1.1",
-                "a work request of any opcode that RC does not offer: LOC_QP_OP_ERR, nothing goes out") {
+CONFORM_CASE(RequesterLocalErrors, OpcodesThatRcDoesNotOffer, "11.4.1.1",
+             "a work request of any opcode that RC does not offer: LOC_QP_OP_ERR, nothing goes out") {
     const auto is_offered = [](int opcode) {
         return opcode <= static_cast<int>(WrOpcode::kSendWithInvalidate) ||
                opcode == static_cast<int>(WrOpcode::kFlush) ||
@@ -114,13 +84,13 @@ CONFORM_CASE_IN(RequesterLocalErrors, OpcodesThatRcDoesNotOffer, "11.4.1.1",
             connect();
             SendRequest request = write(2, 8);
             request.opcode = static_cast<WrOpcode>(opcode);
-            fails(request, WcStatus::kLocQpOpErr);
+            fails_at_home(request, WcStatus::kLocQpOpErr);
         }
     }
 }
 
-CONFORM_CASE_IN(RequesterLocalErrors, CompletionQueueOverrun, "10.10.2.4",
-                "a completion that finds its CQ full: the QP is in ERR and raises the fatal event") {
+CONFORM_CASE(RequesterLocalErrors, CompletionQueueOverrun, "10.10.2.4",
+             "a completion that finds its CQ full: the QP is in ERR and raises the fatal event") {
     connect({}, {.cq_entries = 4});
     for (std::uint32_t i = 0; i < 6; ++i) {
         post(write(i, 8));
@@ -132,8 +102,8 @@ CONFORM_CASE_IN(RequesterLocalErrors, CompletionQueueOverrun, "10.10.2.4",
     raises({AsyncEventType::kQpFatal});
 }
 
-CONFORM_CASE_IN(RequesterLocalErrors, ReceiveCompletionQueueOverrun, "10.10.2.4",
-                "a receive whose completion finds its CQ full: the QP is in ERR and raises the fatal event") {
+CONFORM_CASE(RequesterLocalErrors, ReceiveCompletionQueueOverrun, "10.10.2.4",
+             "a receive whose completion finds its CQ full: the QP is in ERR and raises the fatal event") {
     connect({}, {.cq_entries = 4});
     for (std::uint32_t i = 0; i < 5; ++i) {
         post_receive(100 + i, 64);

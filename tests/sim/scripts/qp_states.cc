@@ -4,25 +4,8 @@
 namespace urnic::sim {
 namespace {
 
-class QpStates : public RcScript {
-  protected:
-    void drain(bool notify) {
-        abi::QpAttr attr{};
-        attr.mask = kQpAttrState | kQpAttrEnSqdAsyncNotify;
-        attr.state = QpState::kSqd;
-        attr.en_sqd_async_notify = notify ? 1 : 0;
-        ASSERT_EQ(modify(attr), 0);
-    }
-    [[nodiscard]] bool draining() {
-        abi::QpAttr attr{};
-        host().qp().query(attr);
-        return attr.sq_draining != 0;
-    }
-};
-
-RC_SCRIPT_IN(
-    QpStates, SqdFinishesWhatBegan, "10.3.1.5",
-    "SQD: a message that has begun is finished, none begins, and the event comes with the last ACK") {
+RC_SCRIPT(QpStates, SqdFinishesWhatBegan, "10.3.1.5",
+          "SQD: a message that has begun is finished, none begins, and the event comes with the last ACK") {
     connect({.mtu = 256});
     post(write(1, 8));
     sends(write_only(1000, 8));
@@ -31,7 +14,7 @@ RC_SCRIPT_IN(
     post({send(2, 600), write(3, 8)});
     sends(send_first(1001, 256));
     drain(true);
-    EXPECT_TRUE(draining());
+    EXPECT_TRUE(is_draining());
     raises({});
     peer(ack(1001, 1).credits(4));
     sends({send_middle(1002, 256, 256), send_last(1003, 88, 512)});
@@ -39,7 +22,7 @@ RC_SCRIPT_IN(
     peer(ack(1003, 2));
     completes(ok(2));
     raises({AsyncEventType::kSqDrained});
-    EXPECT_FALSE(draining());
+    EXPECT_FALSE(is_draining());
     silence(1'000'000'000);
     modify(QpState::kRts);
     sends(write_only(1004, 8));
@@ -47,8 +30,8 @@ RC_SCRIPT_IN(
     completes(ok(3));
 }
 
-RC_SCRIPT_IN(QpStates, ErrFlushesLongQueuesInTurns, "10.3.1.7",
-             "queues of 2000 requests are flushed in several turns of the worker") {
+RC_SCRIPT(QpStates, ErrFlushesLongQueuesInTurns, "10.3.1.7",
+          "queues of 2000 requests are flushed in several turns of the worker") {
     constexpr std::uint32_t kEntries = 2048;
     constexpr std::uint32_t kPosted = 2000;
     connect({}, {.send_entries = kEntries, .recv_entries = kEntries});
@@ -67,8 +50,8 @@ RC_SCRIPT_IN(QpStates, ErrFlushesLongQueuesInTurns, "10.3.1.7",
     EXPECT_EQ(receives + host().poll_recv().size(), kPosted);
 }
 
-RC_SCRIPT_IN(QpStates, QueryTellsEveryAttribute, "11.2.5.3",
-             "query_qp tells what modify_qp has set, the next PSNs, and nothing of it after RESET") {
+RC_SCRIPT(QpStates, QueryTellsEveryAttribute, "11.2.5.3",
+          "query_qp tells what modify_qp has set, the next PSNs, and nothing of it after RESET") {
     connect({.mtu = 2048,
              .psn_a = 5,
              .psn_b = 60,
@@ -106,8 +89,8 @@ RC_SCRIPT_IN(QpStates, QueryTellsEveryAttribute, "11.2.5.3",
     EXPECT_EQ(attr.dest_qp_num, 0U);
 }
 
-RC_SCRIPT_IN(QpStates, RefusedModifyChangesNothing, "11.2.5.2",
-             "a modify_qp with one attribute that may not change changes none") {
+RC_SCRIPT(QpStates, RefusedModifyChangesNothing, "11.2.5.2",
+          "a modify_qp with one attribute that may not change changes none") {
     connect();
     abi::QpAttr attr{};
     attr.mask = kQpAttrState | kQpAttrMinRnrTimer | kQpAttrDestQpn;

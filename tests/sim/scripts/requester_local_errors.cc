@@ -7,17 +7,6 @@ namespace {
 
 class RequesterLocalErrors : public RcScript {
   protected:
-    // The request fails between two good ones: the first completes, nothing else goes out.
-    void fails(SendRequest request, WcStatus status, Where where = Where::current()) {
-        request.wr_id = 2;
-        post_receive(100, 64);
-        post({write(1, 8), request, write(3, 8)});
-        sends(write_only(1000, 8), where);
-        peer(ack(1000, 1));
-        completes({ok(1), failed(2, status), flushed(3)}, where);
-        receives(flushed(100), where);
-        state(QpState::kErr, where);
-    }
     // The application has changed the ring since the WRITE went out; the WRITE has to go out again.
     void fails_when_repeated(Where where = Where::current()) {
         post(write(2, 8));  // the requester reads another WQE in between
@@ -39,7 +28,7 @@ RC_SCRIPT_IN(RequesterLocalErrors, KeyOfAnotherPd, "10.6.3",
     connect();
     SendRequest request = write(2, 8);
     request.sge = {host().add_region(64, {.pd = 9}).sge(0, 8)};
-    fails(request, WcStatus::kLocProtErr);
+    fails_at_home(request, WcStatus::kLocProtErr);
 }
 
 RC_SCRIPT_IN(RequesterLocalErrors, MemoryOutOfReach, "9.9.2",
@@ -49,7 +38,7 @@ RC_SCRIPT_IN(RequesterLocalErrors, MemoryOutOfReach, "9.9.2",
     region.space.gone = true;
     SendRequest request = write(2, 8);
     request.sge = {region.sge(0, 8)};
-    fails(request, WcStatus::kLocProtErr);
+    fails_at_home(request, WcStatus::kLocProtErr);
 }
 
 RC_SCRIPT_IN(RequesterLocalErrors, CountsBeyondTheQueue, "11.4.1.1",

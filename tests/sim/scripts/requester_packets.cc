@@ -1,5 +1,5 @@
 // How work requests become packets: opcodes, lengths, padding, PSNs, AckReq, what each header says.
-#include <span>
+#include <optional>
 
 #include "rnic/qp/limits.h"
 #include "tests/sim/scripts/rc_script.h"
@@ -7,47 +7,8 @@
 namespace urnic::sim {
 namespace {
 
-constexpr std::uint32_t kMtus[] = {256, 512, 1024, 2048, 4096};
-
 class RequesterPackets : public RcScript {
   protected:
-    // The packets of a message of `total` bytes: `first`, `middle`, `last` and `only` are operations.
-    ScriptPackets message(wire::Operation first, wire::Operation middle, wire::Operation last,
-                          wire::Operation only, std::uint32_t psn, std::uint32_t total) {
-        const std::uint32_t mtu = options().mtu;
-        const std::uint32_t count = total == 0 ? 1 : (total + mtu - 1) / mtu;
-        ScriptPackets packets;
-        for (std::uint32_t i = 0; i < count; ++i) {
-            const bool is_last = i + 1 == count;
-            const wire::Operation operation = i == 0 ? (is_last ? only : first) : (is_last ? last : middle);
-            const std::size_t offset = std::size_t{i} * mtu;
-            const std::uint32_t bytes = is_last ? total - i * mtu : mtu;
-            packets.push_back(packet(operation, psn + i, bytes, offset));
-            if (i == 0) {
-                packets.back().reth(memory().addr(), memory().key(), total);
-            }
-        }
-        return packets;
-    }
-    ScriptPackets send_message(std::uint32_t psn, std::uint32_t total) {
-        return message(wire::kSendFirst, wire::kSendMiddle, wire::kSendLast, wire::kSendOnly, psn, total);
-    }
-    ScriptPackets write_message(std::uint32_t psn, std::uint32_t total) {
-        return message(wire::kWriteFirst, wire::kWriteMiddle, wire::kWriteLast, wire::kWriteOnly, psn, total);
-    }
-    // Calls `check(length)` for n path MTUs, one byte less and one more, with each path MTU, on a new
-    // connection.
-    template <typename Check>
-    void for_each_length(Check&& check) {
-        for (const std::uint32_t mtu : kMtus) {
-            for (const std::uint32_t length : {mtu - 1, mtu, mtu + 1, 2 * mtu - 1, 2 * mtu, 2 * mtu + 1,
-                                               3 * mtu - 1, 3 * mtu, 3 * mtu + 1, 5 * mtu - 3, 5 * mtu - 2}) {
-                SCOPED_TRACE(::testing::Message() << "path MTU " << mtu << ", length " << length);
-                connect({.mtu = mtu});
-                check(length);
-            }
-        }
-    }
     // Lets a long message through; every stretch of it that the requester sends has to ask for an ACK, or the
     // window would stay closed. Returns the packets seen.
     std::uint32_t acknowledge_until(std::uint32_t last_psn) {
