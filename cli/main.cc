@@ -93,11 +93,7 @@ constexpr Program kPrograms[] = {
 
 /// Does not return if `name` is that of a program.
 void become_program(std::string_view name, char** arguments) {
-    if (name == "conform") {
-        if (const auto asked = launcher::conform_standalone_of(arguments)) {
-            launcher::run_conform_standalone(*asked);
-        }
-    }
+    if (name == "conform") launcher::run_conform_standalone(arguments);
     for (const Program& program : kPrograms) {
         if (name == program.name) launcher::become(program.part, arguments);
     }

@@ -40,17 +40,15 @@ void set_link_up(const Socket& socket, const char* name, std::uint32_t mtu_bytes
                   fmt::format("take {} up", name));
 }
 
-void add_address(const Socket& socket, const VethEnd& end) {
+void add_address(const Socket& socket, const std::string& interface, const std::string& text) {
     nl_addr* parsed = nullptr;
-    check_netlink(nl_addr_parse(end.address.c_str(), AF_INET, &parsed),
-                  fmt::format("use the address {}", end.address));
+    check_netlink(nl_addr_parse(text.c_str(), AF_INET, &parsed), fmt::format("use the address {}", text));
     const std::unique_ptr<nl_addr, Free> local(parsed);
     const std::unique_ptr<rtnl_addr, Free> address(rtnl_addr_alloc());
-    rtnl_addr_set_ifindex(address.get(), static_cast<int>(if_nametoindex(end.name.c_str())));
-    check_netlink(rtnl_addr_set_local(address.get(), local.get()),
-                  fmt::format("use the address {}", end.address));
+    rtnl_addr_set_ifindex(address.get(), static_cast<int>(if_nametoindex(interface.c_str())));
+    check_netlink(rtnl_addr_set_local(address.get(), local.get()), fmt::format("use the address {}", text));
     check_netlink(rtnl_addr_add(socket.get(), address.get(), 0),
-                  fmt::format("give {} the address {}", end.name, end.address));
+                  fmt::format("give {} the address {}", interface, text));
 }
 
 }  // namespace
@@ -63,7 +61,7 @@ void make_veth_pair(const VethEnd& one, const VethEnd& other, std::uint32_t mtu_
     set_link_up(socket, "lo", 0);
     for (const VethEnd* const end : {&one, &other}) {
         set_link_up(socket, end->name.c_str(), mtu_bytes);
-        if (!end->address.empty()) add_address(socket, *end);
+        for (const std::string& address : end->addresses) add_address(socket, end->name, address);
     }
 }
 

@@ -3,12 +3,13 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace urnic::cli {
 
 struct VethEnd {
     std::string name;
-    std::string address;  // with prefix length; empty: none of the kernel's
+    std::vector<std::string> addresses;  // of the kernel's, with prefix lengths
 };
 
 /// Makes a veth pair, both ends up, and takes the loopback interface up. Throws LaunchError.
