@@ -114,7 +114,7 @@ LivePath Run::find_path() {
         throw SetupError(options_.peer + " has the MAC of a group, " + mac_text(*mac) +
                          "; the tester sends to one device alone");
     }
-    return {port_.mac(), *mac, port_.address(), peer_, options_.vlan};
+    return {port_.mac(), *mac, port_.address(), peer_, options_.vlan, port_.second_address()};
 }
 
 std::uint32_t Run::first_qp() const {

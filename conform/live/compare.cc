@@ -26,6 +26,8 @@ std::string behaviour_text(DeviceBehaviour behaviour, std::uint64_t value) {
             return "at least " + std::to_string(value / kNsPerMicrosecond) + " us";
         case DeviceBehaviour::kCnpScope:
             return value != 0 ? "a gap for each QP" : "one gap for both QPs";
+        case DeviceBehaviour::kCnpScopeOfAddresses:
+            return value != 0 ? "a gap for each address" : "one gap for both addresses";
         case DeviceBehaviour::kAckOfEachRequest:
             return value != 0 ? "each has an ACK of its own" : "one ACK stands for several";
         default:
@@ -47,6 +49,7 @@ std::string_view source_of(const RnicBehaviourSources& sources, DeviceBehaviour 
         case DeviceBehaviour::kCnpGap:
             return sources.min_time_between_cnps;
         case DeviceBehaviour::kCnpScope:
+        case DeviceBehaviour::kCnpScopeOfAddresses:
             return sources.cnp_scope;
         case DeviceBehaviour::kAckOfEachRequest:
             return sources.acknowledgements;
@@ -84,6 +87,9 @@ std::optional<std::uint64_t> behaviour_of(const RnicProfile& profile, DeviceBeha
                                      : std::nullopt;
         case DeviceBehaviour::kCnpScope:
             return cnp.answers_marks ? std::optional<std::uint64_t>(cnp.has_gap_of_each_qp ? 1 : 0)
+                                     : std::nullopt;
+        case DeviceBehaviour::kCnpScopeOfAddresses:
+            return cnp.answers_marks ? std::optional<std::uint64_t>(cnp.has_gap_of_each_address ? 1 : 0)
                                      : std::nullopt;
         case DeviceBehaviour::kAckOfEachRequest:
             // Nothing public says when the others acknowledge.

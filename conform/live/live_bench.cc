@@ -92,6 +92,7 @@ void LiveBench::create(const ConnectOptions& connect, const QpOptions& qp, std::
         std::make_unique<AgentRegion>(agent_, arena_.address, 0, kMemoryBytes, std::uint32_t{kAllAccess}));
     arena_.used = kMemoryBytes;
     others_.clear();
+    wire_.take_second_address(false);
     type_ = qp.type;
     qp_ = agent_.create_qp(qp);
     srqs_.clear();
@@ -118,7 +119,7 @@ void LiveBench::must_modify(std::uint32_t qp, const std::string& attributes) {
 }
 
 void LiveBench::init() { make_init(qp_.index, type_); }
-void LiveBench::rtr() { make_rtr(qp_.index, type_, peer_qp_); }
+void LiveBench::rtr() { make_rtr(qp_.index, type_, peer_qp_, path_.own_gid); }
 void LiveBench::rts() { make_rts(qp_.index, type_); }
 
 void LiveBench::make_init(std::uint32_t qp, QpType type) {
@@ -127,7 +128,7 @@ void LiveBench::make_init(std::uint32_t qp, QpType type) {
                                                           : attribute("access", options_.access & 0xfU)));
 }
 
-void LiveBench::make_rtr(std::uint32_t qp, QpType type, std::uint32_t dest_qp) {
+void LiveBench::make_rtr(std::uint32_t qp, QpType type, std::uint32_t dest_qp, const Gid& peer) {
     if (type == QpType::kUd) {
         must_modify(qp, "state=2");
         return;
@@ -146,7 +147,7 @@ void LiveBench::make_rtr(std::uint32_t qp, QpType type, std::uint32_t dest_qp) {
     if (options_.sl != 0) {
         text += " " + attribute("sl", options_.sl);
     }
-    must_modify(qp, text + " gid=" + gid_digits(path_.own_gid));
+    must_modify(qp, text + " gid=" + gid_digits(peer));
 }
 
 void LiveBench::make_rts(std::uint32_t qp, QpType type) {
@@ -310,14 +311,24 @@ std::vector<AsyncEventType> LiveBench::events(std::size_t hoped) {
 // --- What only this engine has
 // -----------------------------------------------------------------------------------
 
-OtherQp LiveBench::add_qp() {
+OtherQp LiveBench::add_qp(const Gid& peer) {
     const AgentQp made = agent_.create_qp({});
-    const OtherQp other{made.number, next_peer_qp()};
+    const OtherQp other{made.number, next_peer_qp(), peer};
     others_.push_back(other);
     make_init(made.index, QpType::kRc);
-    make_rtr(made.index, QpType::kRc, other.peer_number);
+    make_rtr(made.index, QpType::kRc, other.peer_number, peer);
     make_rts(made.index, QpType::kRc);
     return other;
+}
+
+OtherQp LiveBench::add_qp_of_second_address() {
+    if (!path_.second_gid) {
+        throw NotApplicable(
+            "the tester's interface has one address on the device's network; give it a second one with `ip "
+            "addr add`");
+    }
+    wire_.take_second_address(true);
+    return add_qp(*path_.second_gid);
 }
 
 AgentWindow LiveBench::add_window() { return agent_.allocate_window(); }

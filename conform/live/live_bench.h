@@ -28,6 +28,7 @@ struct DeviceFacts {
 struct OtherQp {
     std::uint32_t number = 0;
     std::uint32_t peer_number = 0;
+    Gid peer_gid{};
 };
 
 class LiveBench final : public JudgedBench {
@@ -46,7 +47,9 @@ class LiveBench final : public JudgedBench {
 
     // --- What only this engine has
     /// An RC QP with the attributes of the one under test; its frames come to next() as well.
-    [[nodiscard]] OtherQp add_qp();
+    [[nodiscard]] OtherQp add_qp() { return add_qp(path_.own_gid); }
+    /// The same, whose peer has the tester's second address. Throws NotApplicable when there is none.
+    [[nodiscard]] OtherQp add_qp_of_second_address();
     /// Throws NotApplicable when the device has none.
     [[nodiscard]] AgentWindow add_window();
     /// Posts BIND_MW of a type 2 window to `length` bytes of a region of add_region(), with this R_Key.
@@ -104,8 +107,9 @@ class LiveBench final : public JudgedBench {
     [[nodiscard]] bool is_ours(std::uint32_t number) const;
     void must_modify(std::uint32_t qp, const std::string& attributes);
     void make_init(std::uint32_t qp, QpType type);
-    void make_rtr(std::uint32_t qp, QpType type, std::uint32_t dest_qp);
+    void make_rtr(std::uint32_t qp, QpType type, std::uint32_t dest_qp, const Gid& peer);
     void make_rts(std::uint32_t qp, QpType type);
+    [[nodiscard]] OtherQp add_qp(const Gid& peer);
     [[nodiscard]] std::uint32_t next_peer_qp();
     [[nodiscard]] std::string request_text(const SendRequest& request);
     template <typename Item, typename Poll>

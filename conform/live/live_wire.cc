@@ -114,7 +114,8 @@ std::size_t LiveWire::end_of_ip(const FrameBytes& frame) const {
                           [](std::uint8_t a, std::byte b) { return a == std::to_integer<unsigned>(b); });
     };
     const std::size_t source = is_ipv6 ? 8 : 12;
-    if (!same(source, path_.device_gid) || !same(source + address, path_.own_gid)) {
+    const bool is_to_second = takes_second_ && path_.second_gid && same(source + address, *path_.second_gid);
+    if (!same(source, path_.device_gid) || (!is_to_second && !same(source + address, path_.own_gid))) {
         return 0;
     }
     return is_ipv6 ? kIpOffset + header + wire::load_be16(frame.data() + kIpOffset + 4)

@@ -21,7 +21,8 @@ struct LivePath {
     Mac device_mac{};
     Gid own_gid{};  // both IPv4-mapped, or both IPv6
     Gid device_gid{};
-    std::uint16_t vlan = 0;  // whose tag the port puts and takes; 0: none
+    std::uint16_t vlan = 0;                        // whose tag the port puts and takes; 0: none
+    std::optional<Gid> second_gid = std::nullopt;  // another of the tester's own; nothing: it has none
 };
 
 /// A case that does not come to its end.
@@ -48,6 +49,8 @@ class LiveWire {
     void check_limits(TimeNs until) const;
     /// From the tester to the device.
     [[nodiscard]] wire::PathSpec path() const;
+    /// Whether frames to the tester's second address are its own as well.
+    void take_second_address(bool is_taken) { takes_second_ = is_taken; }
     void transmit(const std::vector<FrameBytes>& burst);
     /// Whatever the rate that the port keeps to.
     void transmit_together(const std::vector<FrameBytes>& burst);
@@ -84,6 +87,7 @@ class LiveWire {
     WirePort& port_;
     LivePath path_;
     std::function<bool(std::uint32_t)> is_ours_;
+    bool takes_second_ = false;
     std::deque<SeenFrame> frames_;
     std::optional<Gid> asked_for_;       // whose MAC somebody has just asked for
     std::vector<SeenFrame> neighbours_;  // the answers

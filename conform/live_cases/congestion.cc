@@ -30,6 +30,43 @@ class LiveCongestion : public LiveScript {
         }
         return times;
     }
+    /// Marks in pairs, of the QP under test alone and of it and another: whose gap is it?
+    struct SharedGap {
+        std::size_t cnps = 0;
+        std::uint32_t of_one_qp = 0;   // pairs of one QP that had one CNP
+        std::uint32_t of_two_qps = 0;  // pairs of two QPs that had one CNP
+        // The gap is seen where two marks of one QP have one CNP.
+        [[nodiscard]] bool is_seen() const { return of_one_qp > kRounds / 2; }
+        // Marks of two QPs have one as often, where both have one gap.
+        [[nodiscard]] bool is_each_ones() const { return of_two_qps < of_one_qp / 2; }
+        static constexpr std::uint32_t kRounds = 30;
+    };
+    SharedGap mark_pairs(const OtherQp& other) {
+        SharedGap gap;
+        for (std::uint32_t i = 0; i < SharedGap::kRounds; ++i) {
+            const std::uint32_t psn = 2000 + 3 * i;
+            const std::size_t one =
+                cnps_of({marked(write_only(psn, 8)), marked(write_only(psn + 1, 8))}).size();
+            const std::size_t two =
+                cnps_of({marked(write_only(psn + 2, 8)),
+                         marked(write_only(2000 + i, 8).dest_qp(other.number).source(other.peer_gid))})
+                    .size();
+            gap.cnps += one + two;
+            gap.of_one_qp += one == 1 ? 1U : 0U;
+            gap.of_two_qps += two == 1 ? 1U : 0U;
+        }
+        return gap;
+    }
+    void measure(const SharedGap& gap, const char* what, DeviceBehaviour behaviour, const char* each,
+                 const char* both) {
+        measured(what,
+                 gap.cnps == 0        ? "no CNP"
+                 : !gap.is_seen()     ? "cannot be told: two marks of one QP have a CNP each as well"
+                 : gap.is_each_ones() ? each
+                                      : both,
+                 gap.is_seen() ? std::optional(ShownBehaviour{behaviour, gap.is_each_ones() ? 1U : 0U})
+                               : std::nullopt);
+    }
     /// What the annex has of a CNP, bit by bit (A17.9.3).
     void check(const SeenFrame& cnp) {
         const wire::PacketHeader header = frame_header(cnp.bytes);
@@ -126,36 +163,20 @@ CONFORM_CASE_IN(LiveCongestion, GapOfCnps, "A17.9.3", "CNPs for marks of one flo
     leave_the_rest();
 }
 
-// The gap is seen where two marks of one QP have one CNP. Marks of two QPs then have one as often, where both
-// have one gap.
 CONFORM_CASE_IN(LiveCongestion, ScopeOfTheGap, "A17.9.3",
                 "the gap between CNPs may be a QP's or that of all QPs of an address or a port") {
-    constexpr std::uint32_t kRounds = 30;
     connect();
-    const OtherQp other = live().add_qp();
-    std::size_t all = 0;
-    std::uint32_t one_of_one_qp = 0;
-    std::uint32_t one_of_two_qps = 0;
-    for (std::uint32_t i = 0; i < kRounds; ++i) {
-        const std::uint32_t psn = 2000 + 3 * i;
-        const std::size_t of_one_qp =
-            cnps_of({marked(write_only(psn, 8)), marked(write_only(psn + 1, 8))}).size();
-        const std::size_t of_two_qps =
-            cnps_of({marked(write_only(psn + 2, 8)), marked(write_only(2000 + i, 8).dest_qp(other.number))})
-                .size();
-        all += of_one_qp + of_two_qps;
-        one_of_one_qp += of_one_qp == 1 ? 1U : 0U;
-        one_of_two_qps += of_two_qps == 1 ? 1U : 0U;
-    }
-    const bool is_gap_seen = one_of_one_qp > kRounds / 2;
-    const bool is_each_qps = one_of_two_qps < one_of_one_qp / 2;
-    measured("marks of two QPs at once",
-             all == 0       ? "no CNP"
-             : !is_gap_seen ? "cannot be told: two marks of one QP have a CNP each as well"
-             : is_each_qps  ? "a CNP for each QP"
-                            : "one CNP for both QPs",
-             is_gap_seen ? std::optional(ShownBehaviour{DeviceBehaviour::kCnpScope, is_each_qps ? 1U : 0U})
-                         : std::nullopt);
+    measure(mark_pairs(live().add_qp()), "marks of two QPs at once", DeviceBehaviour::kCnpScope,
+            "a CNP for each QP", "one CNP for both QPs");
+    leave_the_rest();
+}
+
+// Where a QP has a gap of its own, an address has, too.
+CONFORM_CASE_IN(LiveCongestion, ScopeOfAddresses, "A17.9.3",
+                "a gap between CNPs that several QPs have may be an address's or the port's") {
+    connect();
+    measure(mark_pairs(live().add_qp_of_second_address()), "marks of two addresses at once",
+            DeviceBehaviour::kCnpScopeOfAddresses, "a CNP for each address", "one CNP for both addresses");
     leave_the_rest();
 }
 

@@ -172,9 +172,12 @@ PacketPort::PacketPort(const std::string& interface, std::uint16_t vlan, const G
                        std::uint32_t frames_per_second)
     : interface_(interface), vlan_(vlan), gap_ns_(kSecondNs / std::max(frames_per_second, 1U)) {
     look_at_interface();
-    choose_address(peer);
+    choose_addresses(peer);
     open_socket();
     rocev2_sink_ = udp_sink(address_, index_);
+    if (second_address_) {
+        second_rocev2_sink_ = udp_sink(*second_address_, index_);
+    }
 }
 
 void PacketPort::open_socket() {
@@ -225,9 +228,10 @@ void PacketPort::look_at_interface() {
     }
 }
 
-void PacketPort::choose_address(const Gid& peer) {
+void PacketPort::choose_addresses(const Gid& peer) {
     const InterfaceAddresses addresses;
     std::string own;
+    std::string chosen;  // the interface that has the address
     for (const ifaddrs* entry = addresses.list; entry != nullptr; entry = entry->ifa_next) {
         const std::optional<Gid> address = gid_of(entry->ifa_addr);
         const std::optional<Gid> mask = gid_of(entry->ifa_netmask);
@@ -235,12 +239,20 @@ void PacketPort::choose_address(const Gid& peer) {
             continue;
         }
         if (is_neighbour(*address, *mask, peer)) {
-            address_ = *address;
-            return;
+            if (chosen.empty()) {
+                chosen = entry->ifa_name;
+                address_ = *address;
+            } else if (!second_address_ && chosen == entry->ifa_name) {
+                second_address_ = *address;
+            }
+            continue;
         }
         if (wire::is_ipv4_mapped(*address) == wire::is_ipv4_mapped(peer)) {
             own += (own.empty() ? "" : ", ") + address_text(*address);
         }
+    }
+    if (!chosen.empty()) {
+        return;
     }
     const std::string family = wire::is_ipv4_mapped(peer) ? "IPv4" : "IPv6";
     if (vlan_ != 0) {

@@ -1,5 +1,5 @@
 // A port for single frames: a packet socket on an interface of this host, of whose addresses the tester uses
-// one.
+// one, and a second one where a case needs two peers.
 #pragma once
 
 #include <cstddef>
@@ -33,12 +33,14 @@ class PacketPort final : public WirePort {
 
     [[nodiscard]] const Mac& mac() const { return mac_; }
     [[nodiscard]] const Gid& address() const { return address_; }
+    /// Another of the same interface on the same network; nothing: it has only one.
+    [[nodiscard]] const std::optional<Gid>& second_address() const { return second_address_; }
     /// Asks by ARP or neighbour discovery for the MAC of a neighbour; nothing: nobody answers.
     [[nodiscard]] std::optional<Mac> resolve(const Gid& neighbour, TimeNs patience_ns);
 
   private:
     void look_at_interface();
-    void choose_address(const Gid& peer);
+    void choose_addresses(const Gid& peer);
     void open_socket();
     /// One frame, waiting until it may go and the kernel takes it; the time then.
     TimeNs put(std::span<const std::byte> frame);
@@ -53,12 +55,15 @@ class PacketPort final : public WirePort {
     int index_ = 0;
     Mac mac_{};
     Gid address_{};
+    std::optional<Gid> second_address_;
     TimeNs gap_ns_;
     TimeNs next_send_ = 0;
     std::uint64_t lost_ = 0;
     UniqueFd frames_;
     std::deque<SeenFrame> segments_;  // of one frame that stood for several, those that nobody has had yet
-    UniqueFd rocev2_sink_;            // so that the kernel answers no UDP port 4791 with "port unreachable"
+    // So that the kernel answers no UDP port 4791 with "port unreachable", at either address.
+    UniqueFd rocev2_sink_;
+    UniqueFd second_rocev2_sink_;
 };
 
 }  // namespace urnic::conform

@@ -107,6 +107,7 @@ RnicCnpBehaviour cnp_behaviour(const RnicProfile& profile) {
     return {.answers_marks = settings.cnp_enabled,
             .min_time_between_cnps_ns = settings.min_time_between_cnps_ns,
             .has_gap_of_each_qp = settings.cnp_scope == congestion::CnpScope::kFlow,
+            .has_gap_of_each_address = settings.cnp_scope != congestion::CnpScope::kPort,
             .nak_triggers_cnp = settings.cnp_enabled && settings.nak_triggers_cnp};
 }
 

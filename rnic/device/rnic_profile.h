@@ -48,7 +48,8 @@ struct RnicProfile {
 struct RnicCnpBehaviour {
     bool answers_marks;
     TimeNs min_time_between_cnps_ns;
-    bool has_gap_of_each_qp;  // and not one for several QPs with the same peer
+    bool has_gap_of_each_qp;       // and not one for several QPs with the same peer
+    bool has_gap_of_each_address;  // and not one for peers of several addresses
     bool nak_triggers_cnp;
 };
 [[nodiscard]] RnicCnpBehaviour cnp_behaviour(const RnicProfile& profile);

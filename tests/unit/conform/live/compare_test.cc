@@ -31,16 +31,20 @@ TEST(RnicWays, ThoseOfTheProfilesAreTheDaemons) {
         EXPECT_EQ(behaviour_of(each, DeviceBehaviour::kCnp), cnp.answers_marks ? 1U : 0U) << each.name;
         EXPECT_EQ(behaviour_of(each, DeviceBehaviour::kCnpGap).has_value(), cnp.answers_marks) << each.name;
         EXPECT_EQ(behaviour_of(each, DeviceBehaviour::kCnpScope).has_value(), cnp.answers_marks) << each.name;
+        EXPECT_EQ(behaviour_of(each, DeviceBehaviour::kCnpScopeOfAddresses).has_value(), cnp.answers_marks)
+            << each.name;
         EXPECT_EQ(behaviour_of(each, DeviceBehaviour::kCnpOfANak), cnp.nak_triggers_cnp ? 1U : 0U)
             << each.name;
     }
     EXPECT_EQ(behaviour_of(profile("connectx"), DeviceBehaviour::kCnpGap), 4 * kUs);
     EXPECT_EQ(behaviour_of(profile("connectx"), DeviceBehaviour::kCnpScope), 0U);
+    EXPECT_EQ(behaviour_of(profile("connectx"), DeviceBehaviour::kCnpScopeOfAddresses), 0U);
     EXPECT_EQ(behaviour_of(profile("connectx"), DeviceBehaviour::kCnpOfANak), 1U);
     EXPECT_EQ(behaviour_of(profile("rxe"), DeviceBehaviour::kAckOfEachRequest), 1U);
     EXPECT_FALSE(behaviour_of(profile("connectx"), DeviceBehaviour::kAckOfEachRequest).has_value());
     EXPECT_EQ(behaviour_of(profile("e810"), DeviceBehaviour::kCnpGap), 50 * kUs);
     EXPECT_EQ(behaviour_of(profile("e810"), DeviceBehaviour::kCnpScope), 1U);
+    EXPECT_EQ(behaviour_of(profile("e810"), DeviceBehaviour::kCnpScopeOfAddresses), 1U);
     EXPECT_EQ(find_rnic_profile("mlx5"), nullptr);
 }
 
@@ -64,6 +68,8 @@ TEST(RnicWays, AgreementAndDifferenceAreSaidWithTheSource) {
     EXPECT_EQ(compared("connectx", DeviceBehaviour::kAckOfEachRequest, 0), "nothing");
     EXPECT_EQ(compared("connectx", DeviceBehaviour::kCnpScope, 1),
               "differs from connectx: one gap for both QPs, by Lumina, SIGCOMM 2023");
+    EXPECT_EQ(compared("e810", DeviceBehaviour::kCnpScopeOfAddresses, 0),
+              "differs from e810: a gap for each address, by Lumina, SIGCOMM 2023");
     EXPECT_EQ(compared("connectx", DeviceBehaviour::kCnpOfANak, 0),
               "differs from connectx: 1, by Lumina's cnp_check.py");
 }

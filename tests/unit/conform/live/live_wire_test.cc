@@ -39,10 +39,10 @@ class Frames final : public WirePort {
 };
 
 /// An ACK from the device, with that tag.
-SeenFrame ack_with(std::optional<std::uint16_t> vlan_tci) {
+SeenFrame ack_with(std::optional<std::uint16_t> vlan_tci, const Gid& tester = kTesterGid) {
     wire::PathSpec spec;
     spec.src_gid = kDeviceGid;
-    spec.dst_gid = kTesterGid;
+    spec.dst_gid = tester;
     const auto packet = ScriptPacket(wire::kAcknowledge, 7).dest_qp(5);
     return {1, packet.build(wire::make_path(spec), {}), vlan_tci};
 }
@@ -68,6 +68,32 @@ TEST(ConformWire, TakesTheFramesOfItsVlanAlone) {
                                                             0x0007,       0xa007, 0x0008};
     EXPECT_EQ(taken(0, tags), (std::vector<std::size_t>{0, 1, 2}));
     EXPECT_EQ(taken(7, tags), (std::vector<std::size_t>{3, 4}));
+}
+
+TEST(ConformWire, TakesFramesToItsSecondAddressWhereACaseHasAPeerThere) {
+    Gid second = kTesterGid;
+    second.back() = 12;
+    Gid other = kTesterGid;
+    other.back() = 13;
+    Frames port;
+    LiveWire wire(port, {{}, {}, kTesterGid, kDeviceGid, 0, second},
+                  [](std::uint32_t number) { return number == 5; });
+    wire.begin_case(1000);
+    const auto is_taken = [&](const Gid& tester) {
+        port.waiting.push_back(ack_with(std::nullopt, tester));
+        const bool is_taken = wire.next(1) != nullptr;
+        if (is_taken) {
+            (void)wire.take();
+        }
+        return is_taken;
+    };
+    EXPECT_FALSE(is_taken(second));
+    wire.take_second_address(true);
+    EXPECT_TRUE(is_taken(second));
+    EXPECT_TRUE(is_taken(kTesterGid));
+    EXPECT_FALSE(is_taken(other));
+    wire.take_second_address(false);
+    EXPECT_FALSE(is_taken(second));
 }
 
 TEST(ConformWire, KnowsHowMuchItWasHeldUp) {
