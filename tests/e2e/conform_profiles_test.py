@@ -10,7 +10,7 @@ import netns
 
 CASES = ("LiveHeaders.IpHeader", "LiveHeaders.UdpSourcePort", "LiveRecovery.FirstLost", "LiveRecovery.ResponderHoldsOrDiscards",
          "LiveCongestion.CnpOfAMark", "LiveCongestion.CnpOfAGap", "LiveCongestion.GapOfCnps", "LiveCongestion.ScopeOfTheGap",
-         "ResponderHeader.MigReq")
+         "LiveCongestion.ScopeOfAddresses", "ResponderHeader.MigReq")
 # What these cases always show. The gap between CNPs and its scope are seen where the daemon takes marks fast enough.
 SHOWN = {"mig_req", "early_packets", "repetition", "udp_source_port", "cnp", "nak_triggers_cnp"}
 
@@ -111,10 +111,11 @@ class Rxe(Own):
         self.assertEqual([each["value"] for each in document["cases"][0]["measurements"]], ["64 ACKs"], document)
 
 
-class ScopeOfTheGap(conform_test.Hosts):
-    """Whose the gap between CNPs is, with one so long that it shows on any machine."""
-    # One way alone is compared: the others' cases are not played.
-    scope, alike, unlike = "port", "connectx", "e810"
+class ScopeOfThePort(conform_test.Hosts):
+    """Whose the gap between CNPs is, with one so long that it shows on any machine: told by two QPs, and by peers of two addresses."""
+    scope, of_qps, of_addresses = "port", "one CNP for both QPs", "one CNP for both addresses"
+    # One way alone is compared: the others' cases are not played. connectx has one gap for the port, e810 one for each QP.
+    alike = {"connectx": {"cnp_scope", "cnp_scope_of_addresses"}, "e810": set()}
 
     @property
     def extra(self):
@@ -122,19 +123,30 @@ class ScopeOfTheGap(conform_test.Hosts):
 
     def test_it_is_told(self):
         self.start_agent()
-        for profile, sides in ((self.alike, (["cnp_scope"], [])), (self.unlike, ([], ["cnp_scope"]))):
+        cases = ("LiveCongestion.ScopeOfTheGap", "LiveCongestion.ScopeOfAddresses")
+        for profile, alike in self.alike.items():
             file = self.dir / f"{profile}.json"
             for _ in range(5):  # see Own.judged()
-                result = self.conform("LiveCongestion.ScopeOfTheGap", "--profile", profile, "--json", file, "--resume")
+                result = self.conform(*cases, "--profile", profile, "--json", file, "--resume")
                 self.assertEqual(result.returncode, 0, result)
                 document = json.loads(file.read_text(encoding="utf-8"))
                 if document["counts"]["inconclusive"] == 0:
                     break
-            self.assertEqual((document["profile"]["agrees"], document["profile"]["differs"]), sides, document)
+            measured = {each["what"]: each["value"] for case in document["cases"] for each in case["measurements"]}
+            self.assertEqual(measured, {"marks of two QPs at once": self.of_qps, "marks of two addresses at once": self.of_addresses})
+            self.assertEqual(set(document["profile"]["agrees"]), alike, document)
+            self.assertEqual(set(document["profile"]["differs"]), {"cnp_scope", "cnp_scope_of_addresses"} - alike, document)
 
 
-class ScopeOfEachQp(ScopeOfTheGap):
-    scope, alike, unlike = "flow", "e810", "connectx"
+class ScopeOfAnAddress(ScopeOfThePort):
+    """As those ConnectX models send them that have one gap for each address."""
+    scope, of_addresses = "dst-ip", "a CNP for each address"
+    alike = {"connectx": {"cnp_scope"}, "e810": {"cnp_scope_of_addresses"}}
+
+
+class ScopeOfEachQp(ScopeOfAnAddress):
+    scope, of_qps = "flow", "a CNP for each QP"
+    alike = {"connectx": set(), "e810": {"cnp_scope", "cnp_scope_of_addresses"}}
 
 
 if __name__ == "__main__":

@@ -50,16 +50,29 @@ class Standalone(harness.TestCase):
         document = self.results("LiveHeaders.IpHeader", "--profile", "e810", port="standalone:e810")
         self.assertEqual((document["profile"]["agrees"], document["profile"]["differs"]), (["mig_req"], []), document)
 
+    def test_a_listener_or_a_client_beside_it(self):
+        for words, case in ((["--cm"], "CmReject.UnknownService"), (["--cm", "--cm-port", "7999"], "CmTransport.Gap"),
+                            (["--cm-listen"], "ActiveReply.RtuNamesBothIds")):
+            with self.subTest(words=words):
+                document = self.results(*words, case)
+                self.assertEqual([each["name"] for each in document["cases"]], [case])
+                self.assertIn(document["cases"][0]["verdict"], ("passed", "informational", "inconclusive"), document)
+
     def test_what_is_refused(self):
+        # The status of every run of the tester that does not come to its end.
         for words, port, text in (([], "standalone:mlx5", "'profile' in [[rnic]] must be one of \"strict\""),
-                                  (["--cm"], "standalone", "--cm does not go with --port standalone"),
+                                  (["--cm", "--cm-port", "0x7"], "standalone", "'0x7' of --cm-port is no port"),
+                                  (["--cm", "--cm-listen"], "standalone", "excludes"),
                                   (["--agent=192.0.2.1"], "standalone", "--agent does not go with --port standalone")):
             result = harness.run(self.command(*words, port=port), env=self.environment)
-            self.assertEqual(result.returncode, 125, result)
-            self.assertIn(text, result.err)
+            self.assertEqual(result.returncode, 2, result)
+            self.assertIn(text, result.err + result.out)
+        result = harness.run(self.command("--cm"), env={**self.environment, "PATH": str(self.dir)})
+        self.assertEqual(result.returncode, 2, result)
+        self.assertIn("rping is not on PATH", result.err)
         script = "echo 0 >/proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-all --inh-caps=-all -- \"$@\""
         result = harness.run(["unshare", "--map-root-user", "--user", "sh", "-c", script, "sh", *self.command(*CASES)], env=self.environment)
-        self.assertEqual(result.returncode, 125, result)
+        self.assertEqual(result.returncode, 2, result)
         self.assertIn("allow user namespaces", result.err)
         self.assertEqual(list(self.dir.iterdir()), [])
 

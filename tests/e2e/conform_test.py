@@ -16,6 +16,7 @@ import netns
 TESTER = harness.BUILD / "conform/urnic-conform"
 AGENT = harness.BUILD / "conform/urnic-conform-agent"
 AGENT_PORT = 18590
+SECOND_ADDRESS = "10.77.0.12"
 # Python has setns() from 3.12 on.
 LIBC, CLONE_NEWNET = ctypes.CDLL(None, use_errno=True), 0x40000000
 # One case of each kind, where the point is not the case.
@@ -27,6 +28,8 @@ class Hosts(harness.TestCase):
 
     def setUp(self):
         self.a, self.b = netns.make_hosts(self, self.port, extra=self.extra)
+        # Of the tester, for cases with two peers.
+        netns.ip("-n", self.b.name, "addr", "add", f"{SECOND_ADDRESS}/24", "dev", self.b.interface)
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="urnic-conform-"))
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
         self.before_start()
@@ -182,6 +185,10 @@ class Ipv6(Hosts):
         verdicts = {case["name"]: case["verdict"] for case in document["cases"]}
         self.assertLessEqual(set(verdicts.values()), {"passed", "informational", "not applicable", "inconclusive"}, verdicts)
         self.assertEqual(verdicts["LiveIntegrity.EachBitThatTheIcrcCovers"], "not applicable")
+        # The tester has no second address of that family.
+        case = next(case for case in document["cases"] if case["name"] == "LiveCongestion.ScopeOfAddresses")
+        self.assertEqual(case["verdict"], "not applicable")
+        self.assertIn("has one address on the device's network", case["reason"])
         self.assertIn("fd77::2 > fd77::1", "".join(document["cases"][0]["packets"]))
         for peer, text in (("ff02::1", "multicast, broadcast or this host"), ("::1", "multicast, broadcast or this host"),
                            ("fd78::1", "is no host of the network"), ("fd77::9", "nobody answers neighbour discovery"),

@@ -22,6 +22,8 @@ CLONE_NEWUSER, CLONE_NEWNET, CLONE_NEWNS = 0x10000000, 0x40000000, 0x00020000
 MTU = 4200  # room for a path MTU of 4096
 OUR_MAC, PEER_MAC = "52:54:00:77:00:09", "52:54:00:77:00:0b"
 OUR_IPV4, PEER_IPV4 = "10.77.0.9", "10.77.0.11"
+# Of the tester of scripts/interop conform, for cases with two peers.
+SECOND_IPV4 = "10.77.0.12"
 OUR_IPV6, PEER_IPV6 = "fd77::9", "fd77::b"
 VLAN = 7
 OUR_VLAN_IPV4, PEER_VLAN_IPV4 = "10.78.0.9", "10.78.0.11"

@@ -83,6 +83,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix=f"urnic-conform-{os.getpid()}-") as directory:
         network.unshare()
         network.set_up()
+        network.ip("addr", "add", f"{network.SECOND_IPV4}/24", "dev", "port")
         guest = guests.Guest(kernel, initramfs, directory, "tap,id=net,ifname=guest,script=no,downscript=no", network.PEER_MAC,
                              network.guest_arguments())
         try:
