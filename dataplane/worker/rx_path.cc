@@ -56,22 +56,21 @@ void RxPath::refresh_addresses() {
     mac_ = device_.mac;
 }
 
-std::uint16_t RxPath::poll(TimeNs now, TimeNs protocol_now) {
-    std::array<rte_mbuf*, kBurst> frames;
-    const std::uint16_t count = port_->rx_burst(worker_, frames.data(), kBurst);
-    if (count == 0) {
-        return 0;
-    }
+std::uint16_t RxPath::take(std::span<rte_mbuf*, kBurst> frames) {
+    return port_->rx_burst(worker_, frames.data(), kBurst);
+}
+
+void RxPath::handle(std::span<rte_mbuf*> frames, TimeNs now, TimeNs protocol_now) {
     if (!dispatches_roce_) [[unlikely]] {
-        receive_other({frames.data(), count}, now, protocol_now);
-        return count;
+        receive_other(frames, now, protocol_now);
+        return;
     }
     std::uint32_t kept = 0;
-    for (std::uint32_t i = 0; i < count; ++i) {
-        if (handoff_.num_workers() > 1 && !is_local(*frames[i]) && steer(frames[i])) {
+    for (rte_mbuf* const frame : frames) {
+        if (handoff_.num_workers() > 1 && !is_local(*frame) && steer(frame)) {
             continue;
         }
-        frames[kept++] = frames[i];
+        frames[kept++] = frame;
     }
     wake_handoff_targets();
     for (std::uint32_t i = 0; i < kept; ++i) {
@@ -81,8 +80,7 @@ std::uint16_t RxPath::poll(TimeNs now, TimeNs protocol_now) {
         dispatch(*frames[i], now, protocol_now);
     }
     copies_.end(rte_rdtsc);
-    free_frames({frames.data(), kept});
-    return count;
+    free_frames(frames.first(kept));
 }
 
 void RxPath::wake_handoff_targets() {

@@ -40,10 +40,12 @@ class RxPath {
         capture_ = capture;
         choose_dispatch();
     }
-    /// Receives one burst from the port. QPs that got packets are put on the run queue, so that the ACKs for
-    /// a burst are coalesced. `now` is the clock's time, `protocol_now` that of StallFreeClock. Returns the
-    /// number of frames.
-    std::uint16_t poll(TimeNs now, TimeNs protocol_now);
+    /// Takes one burst from the port. Returns the number of frames, which handle() is to get.
+    [[nodiscard]] std::uint16_t take(std::span<rte_mbuf*, kBurst> frames);
+    /// QPs that got packets are put on the run queue, so that the ACKs for a burst are coalesced. `now` is
+    /// the clock's time, `protocol_now` that of StallFreeClock, both of after take(): what a packet makes
+    /// wait must not have begun before it came.
+    void handle(std::span<rte_mbuf*> frames, TimeNs now, TimeNs protocol_now);
     /// Handles a frame that another worker received.
     void on_handoff(rte_mbuf* frame, TimeNs now, TimeNs protocol_now);
 

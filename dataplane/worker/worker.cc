@@ -212,14 +212,17 @@ bool Worker::Impl::scan_all_doorbells() {
 bool Worker::Impl::receive() {
     bool any = config.num_workers > 1 && receive_handed_over();
     bool drained = true;
+    std::array<rte_mbuf*, RxPath::kBurst> frames;
     for (const auto& worker_device : worker_devices) {
-        if (worker_device->device.pfc.tx_priorities != 0) [[unlikely]] {
+        if (worker_device->device.pfc.tx_priorities != 0) [[unlikely]]
             send_pfc(*worker_device);
-        }
         std::uint16_t got = RxPath::kBurst;
         for (std::uint32_t left = kBurstsPerRound; left != 0 && got == RxPath::kBurst; --left) {
-            got = worker_device->rx_path.poll(now, protocol_now);
-            any |= got != 0;
+            got = worker_device->rx_path.take(frames);
+            if (got == 0) break;
+            read_clock();
+            worker_device->rx_path.handle({frames.data(), got}, now, protocol_now);
+            any = true;
         }
         drained &= got != RxPath::kBurst;
     }
@@ -230,6 +233,7 @@ bool Worker::Impl::receive() {
 bool Worker::Impl::receive_handed_over() {
     std::array<HandoffFrame, RxPath::kBurst> frames;
     const std::uint32_t count = config.handoff->dequeue(config.index, frames.data(), RxPath::kBurst);
+    if (count != 0) read_clock();
     for (std::uint32_t i = 0; i < count; ++i) {
         worker_devices[frames[i].device]->rx_path.on_handoff(frames[i].frame, now, protocol_now);
     }
@@ -479,9 +483,7 @@ void Worker::stop() {
 }
 
 bool Worker::take_long_round(LongRound& round) { return impl_->rounds.take(round); }
-
 std::uint64_t Worker::last_round() const { return impl_->rounds.last_round(); }
-
 std::uint64_t Worker::long_rounds() const { return impl_->rounds.long_rounds(); }
 
 void Worker::call(FunctionRef function) {
