@@ -43,7 +43,8 @@ class Pages(harness.TestCase):
         return int(self.shown("ready"))
 
 
-class Planted(Captures, Pages):
+class Planting(Captures, Pages):
+    """Not run itself."""
     keys = ""
 
     def setUp(self):
@@ -114,6 +115,8 @@ class Planted(Captures, Pages):
         if words:
             self.fault("add", *words)
 
+
+class Planted(Planting):
     def test_faults_of_the_network(self):
         common = ("-s", 20_000, "-u", 12)
         clean = lambda: self.transfer(*common, iterations=50)
@@ -161,6 +164,16 @@ class Planted(Captures, Pages):
         first = next(json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if "rnr_nak_received" in line)
         self.assertEqual(evidence, first["time"])
         self.assertIn("RNR NAK", self.browser.evaluate("document.getElementById('nearest').textContent"))
+
+
+class PeerThatGoesBackN(Planting):
+    wire = 'recovery = "go-back-n"\n'  # a key of the RNIC above it, urnic1, which receives
+
+    def test_it_is_seen_to_discard(self):
+        self.plant("drop", "--opcode", "RC WRITE Middle", "--probability", "0.05", "--seed", "3")
+        file = self.expect(lambda: self.transfer("-s", 20_000, "-u", 12, iterations=50), "go_back_n", "early_discarded",
+                           absent=("early_packets", "path_mtu"))
+        self.assertIn("Go-back-N: the peer discards early packets", self.urnic("view", "--text", file).out)
 
 
 class Files(Pages):
