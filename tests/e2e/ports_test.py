@@ -8,7 +8,6 @@ import random
 import re
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ import harness
 import netns
 
 PINGPONG_PORT, PERFTEST_PORT = 18515, 18516
+FRAMES = pathlib.Path(__file__).with_name("port_frames.py")
 # An idle daemon wakes for nothing; what one tick of the clock more or less adds is allowed.
 IDLE_S, IDLE_CPU_S = 1.0, 0.1
 
@@ -116,7 +116,7 @@ class Traffic:
         print(f"seed {seed}")
 
         def storm():
-            self.run_ok(netns.inside(self.b.name, sys.executable, __file__, "storm", self.b.interface, self.b.mac,
+            self.run_ok(netns.inside(self.b.name, sys.executable, FRAMES, "storm", self.b.interface, self.b.mac,
                                      self.a.mac, seed))
         self.expect_pingpong("-n", 200, during=storm)
         counters = self.a.status()["counters"]
@@ -204,7 +204,7 @@ class Traffic:
             side.set_interface_up(9000)
         self.start()
         before, seen = self.lost(), self.a.counter("rcvd_pkts")
-        frames = int(self.run_ok(netns.inside(self.b.name, sys.executable, __file__, "jumbo", self.b.interface, self.b.mac,
+        frames = int(self.run_ok(netns.inside(self.b.name, sys.executable, FRAMES, "jumbo", self.b.interface, self.b.mac,
                                               self.a.mac, self.longest)).out)
         self.assertTrue(harness.wait_until(lambda: self.lost() >= before + frames), self.a.status())
         self.assertLess(self.a.counter("rcvd_pkts") - seen, frames // 2, "more than what hosts ask each other")
@@ -382,58 +382,6 @@ class Xdp(Ports, Traffic, Mistakes):
         self.expect_pingpong("-n", 5)
 
 
-def jumbo(interface, source, destination, longest):
-    """Frames that are longer than that by little, and by much; prints how many."""
-    out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-    out.bind((interface, 0))
-    lengths = [*range(int(longest) + 1, int(longest) + 81), 9014]
-    for length in lengths:
-        out.send(bytes.fromhex((destination + source).replace(":", "")) + b"\x08\0" +
-                 struct.pack(">BBHIBBH", 0x45, 0, length - 14, 0x4000, 64, 17, 0) + socket.inet_aton("10.77.0.2") +
-                 socket.inet_aton("10.77.0.1") + struct.pack(">HHHH", 0xc000, 4791, length - 34, 0) + bytes(length - 42))
-    print(len(lengths))
-
-
-def storm(interface, source, destination, seed):
-    """Frames of every length and kind, as mutations of a correct one."""
-    def mac(text):
-        return bytes.fromhex(text.replace(":", ""))
-    draw = random.Random(int(seed))
-    payload = bytes(64)
-    bth = struct.pack(">BBHII", 0x04, 0, 0xffff, draw.randrange(1 << 24), 0x80000000)
-    udp = struct.pack(">HHHH", 0xc000, 4791, 8 + len(bth) + len(payload) + 4, 0) + bth + payload + bytes(4)
-    ip4 = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 1, 0x4000, 64, 17, 0, socket.inet_aton("10.77.0.2"),
-                      socket.inet_aton("10.77.0.1"))
-    total = sum(struct.unpack(">10H", ip4))
-    total = (total & 0xffff) + (total >> 16)
-    ip4 = ip4[:10] + struct.pack(">H", ~(total + (total >> 16)) & 0xffff) + ip4[12:]
-    ip6 = struct.pack(">IHBB16s16s", 6 << 28, len(udp), 17, 64, socket.inet_pton(socket.AF_INET6, "fe80::1"),
-                      socket.inet_pton(socket.AF_INET6, "fe80::2"))
-    out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-    out.bind((interface, 0))
-    header = mac(destination) + mac(source)
-    whole = [header + b"\x08\0" + ip4 + udp, header + b"\x86\xdd" + ip6 + udp]
-    for number in range(5000):
-        frame = bytearray(whole[number % 2])
-        kind = number // 2 % 6
-        if kind == 1:  # tags
-            for _ in range(draw.randrange(1, 4)):
-                frame[12:12] = struct.pack(">HH", draw.choice((0x8100, 0x88a8)), draw.randrange(1 << 16))
-        elif kind == 2:  # cut off
-            del frame[draw.randrange(14, len(frame)):]
-        elif kind == 3:  # too long
-            frame += bytes(draw.randrange(4000))
-        elif kind >= 4:  # anything wrong anywhere
-            for _ in range(draw.randrange(1, 6)):
-                frame[draw.randrange(12, len(frame))] = draw.randrange(256)
-        try:
-            out.send(frame)
-        except OSError:
-            pass  # longer than the interface's MTU
-        if number % 64 == 0:
-            time.sleep(0.001)  # the other end has one queue for this and the transfer
-
-
 class Memif(harness.TestCase):
     """Two daemons of ordinary users, joined by shared memory; the programs find each other over the loopback."""
 
@@ -507,11 +455,8 @@ class Memif(harness.TestCase):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] in (["storm"], ["jumbo"]):
-        {"storm": storm, "jumbo": jumbo}[sys.argv[1]](*sys.argv[2:])
-    else:
-        netns.private()
-        if sys.argv[1:] == ["Xdp"] and not netns.is_real_root():
-            print("AF_XDP needs root")
-            sys.exit(77)  # skipped, as Meson sees it
-        harness.main()
+    netns.private()
+    if sys.argv[1:] == ["Xdp"] and not netns.is_real_root():
+        print("AF_XDP needs root")
+        sys.exit(77)  # skipped, as Meson sees it
+    harness.main()
