@@ -232,12 +232,14 @@ void PacketPort::choose_addresses(const Gid& peer) {
     const InterfaceAddresses addresses;
     std::string own;
     std::string chosen;  // the interface that has the address
+    bool is_own = false;
     for (const ifaddrs* entry = addresses.list; entry != nullptr; entry = entry->ifa_next) {
         const std::optional<Gid> address = gid_of(entry->ifa_addr);
         const std::optional<Gid> mask = gid_of(entry->ifa_netmask);
         if (!address || !mask || (vlan_ == 0 && interface_ != entry->ifa_name)) {
             continue;
         }
+        is_own = is_own || *address == peer;
         if (is_neighbour(*address, *mask, peer)) {
             if (chosen.empty()) {
                 chosen = entry->ifa_name;
@@ -251,7 +253,7 @@ void PacketPort::choose_addresses(const Gid& peer) {
             own += (own.empty() ? "" : ", ") + address_text(*address);
         }
     }
-    if (!chosen.empty()) {
+    if (!chosen.empty() && !is_own) {
         return;
     }
     const std::string family = wire::is_ipv4_mapped(peer) ? "IPv4" : "IPv6";
