@@ -19,13 +19,15 @@
 #include <ctime>
 #include <exception>
 #include <filesystem>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "cli/arguments.h"
 #include "cli/daemon_client.h"
 #include "cli/environment.h"
 #include "cli/launch_error.h"
@@ -72,12 +74,9 @@ std::string rnic_table(const std::string& profile) {
 /// In a child, which has the parent's one thread alone. Returns when the part cannot be run.
 void execute_part(Part part, std::vector<std::string> words) {
     words.insert(words.begin(), find_part(part).string());
-    std::vector<char*> pointers;
-    pointers.reserve(words.size() + 1);
-    for (std::string& word : words) pointers.push_back(word.data());
-    pointers.push_back(nullptr);
-    execv(pointers[0], pointers.data());
-    dprintf(STDERR_FILENO, "urnic conform: cannot run %s: %s\n", pointers[0], strerror(errno));
+    const Arguments arguments(std::move(words));
+    execv(arguments.get()[0], arguments.get());
+    dprintf(STDERR_FILENO, "urnic conform: cannot run %s: %s\n", arguments.get()[0], strerror(errno));
 }
 
 /// `in_child` returns when it could not do what it is for.
@@ -101,62 +100,19 @@ pid_t start_child(const SignalGate& gate, const char* what, const Function& in_c
     return child;
 }
 
-/// A program beside the RNIC.
-class Companion {
-  public:
-    Companion() = default;
-    Companion(const Companion&) = delete;
-    Companion& operator=(const Companion&) = delete;
-    virtual ~Companion() = default;
-};
-
-/// It listens.
-class Agent final : public Companion {
-  public:
-    Agent(const SignalGate& gate, const PrivateDaemon& daemon) : gate_(gate) {
-        std::array<int, 2> ends{};
-        if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-            throw LaunchError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
-        }
-        said_ = UniqueFd(ends[0]);
-        UniqueFd its_end(ends[1]);
-        pid_ = start_child(gate, "urnic-conform-agent", [&] {
-            dup2(its_end.get(), STDOUT_FILENO);
-            set_program_environment(daemon.run_dir(), Discovery::kPreload);
-            execute_part(Part::kConformAgent, {"-a", "127.0.0.1"});
-        });
-        its_end.reset();
-        char byte = 0;
-        // Its first line says that it listens.
-        if (read(said_.get(), &byte, 1) != 1) {
-            end_child(gate_, pid_, kEndGraceMs);
-            throw LaunchError("urnic-conform-agent ended before it listened");
-        }
-    }
-    ~Agent() override { end_child(gate_, pid_, kEndGraceMs); }
-
-  private:
-    const SignalGate& gate_;
-    UniqueFd said_;
-    pid_t pid_ = -1;
-};
-
 /// In a child: a program that ends with its connection is there for the next one.
 [[noreturn]] void repeat_program(std::vector<std::string> words) {
     constexpr timespec kPause{0, 50'000'000};
     // What it says of each connection that the tester ends is of no use.
     const UniqueFd nowhere(open("/dev/null", O_RDWR | O_CLOEXEC));
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(nowhere.get(), fd);
-    std::vector<char*> pointers;
-    pointers.reserve(words.size() + 1);
-    for (std::string& word : words) pointers.push_back(word.data());
-    pointers.push_back(nullptr);
+    const Arguments arguments(std::move(words));
     const pid_t parent = getpid();
     for (;;) {
         const pid_t child = fork();
         if (child == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            if (getppid() == parent) execvp(pointers[0], pointers.data());
+            if (getppid() == parent) execvp(arguments.get()[0], arguments.get());
             _exit(kExitNotFound);
         }
         if (child > 0) waitpid(child, nullptr, 0);
@@ -166,12 +122,9 @@ class Agent final : public Companion {
 
 bool is_on_path(const std::string& program) {
     const char* const path = std::getenv("PATH");
-    std::string_view rest = path == nullptr ? "" : path;
-    while (!rest.empty()) {
-        const std::size_t end = std::min(rest.find(':'), rest.size());
-        const std::string file = fmt::format("{}/{}", rest.substr(0, end), program);
-        if (access(file.c_str(), X_OK) == 0) return true;
-        rest.remove_prefix(std::min(end + 1, rest.size()));
+    std::istringstream folders(path == nullptr ? "" : path);
+    for (std::string folder; std::getline(folders, folder, ':');) {
+        if (access(fmt::format("{}/{}", folder, program).c_str(), X_OK) == 0) return true;
     }
     return false;
 }
@@ -184,48 +137,78 @@ bool has_listener(const std::filesystem::path& run_dir) {
                        [](const auto& client) { return client.value("cm_listeners", 0) > 0; });
 }
 
-/// A librdmacm listener or client, again and again.
-class Rping final : public Companion {
+void wait_for_listener(const std::filesystem::path& run_dir, std::uint16_t port) {
+    constexpr int kPauseMs = 50;
+    constexpr int kPatienceMs = 30'000;
+    for (int waited_ms = 0; waited_ms < kPatienceMs; waited_ms += kPauseMs) {
+        if (has_listener(run_dir)) return;
+        (void)poll(nullptr, 0, kPauseMs);
+    }
+    throw LaunchError(
+        fmt::format("rping does not listen at port {}; `urnic run --standalone -- rping -s -P -a {} -p {}` "
+                    "shows what it says",
+                    port, kDeviceAddress, port));
+}
+
+/// The program beside the RNIC: it is there, and listens if it is to, until this object ends.
+class Companion {
   public:
-    Rping(const SignalGate& gate, const PrivateDaemon& daemon, const ConformStandalone& asked) : gate_(gate) {
+    Companion(const SignalGate& gate, const PrivateDaemon& daemon, const ConformStandalone& asked)
+        : Companion(gate) {
+        // What is thrown here ends the program: the object is complete.
+        if (asked.beside == Beside::kAgent) {
+            start_agent(daemon);
+        } else {
+            start_rping(daemon, asked);
+        }
+    }
+    Companion(const Companion&) = delete;
+    Companion& operator=(const Companion&) = delete;
+    ~Companion() {
+        if (pid_ > 0) end_child(gate_, pid_, kEndGraceMs);
+    }
+
+  private:
+    explicit Companion(const SignalGate& gate) : gate_(gate) {}
+
+    void start_agent(const PrivateDaemon& daemon) {
+        std::array<int, 2> ends{};
+        if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+            throw LaunchError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+        }
+        said_ = UniqueFd(ends[0]);
+        UniqueFd its_end(ends[1]);
+        pid_ = start_child(gate_, "urnic-conform-agent", [&] {
+            dup2(its_end.get(), STDOUT_FILENO);
+            set_program_environment(daemon.run_dir(), Discovery::kPreload);
+            execute_part(Part::kConformAgent, {"-a", "127.0.0.1"});
+        });
+        its_end.reset();
+        char byte = 0;
+        // Its first line says that it listens.
+        if (read(said_.get(), &byte, 1) != 1)
+            throw LaunchError("urnic-conform-agent ended before it listened");
+    }
+
+    /// A librdmacm listener or client, again and again.
+    void start_rping(const PrivateDaemon& daemon, const ConformStandalone& asked) {
         const bool is_listener = asked.beside == Beside::kListener;
         std::vector<std::string> words = {"rping", "-p", std::to_string(asked.cm_port)};
         const std::vector<std::string> side =
             is_listener ? std::vector<std::string>{"-s", "-P", "-a", kDeviceAddress}
                         : std::vector<std::string>{"-c", "-C", "1", "-a", kTesterAddress};
         words.insert(words.end(), side.begin(), side.end());
-        pid_ = start_child(gate, "rping", [&] {
+        pid_ = start_child(gate_, "rping", [&] {
             set_program_environment(daemon.run_dir(), Discovery::kPreload);
             repeat_program(std::move(words));
         });
-        if (is_listener) wait_until_it_listens(daemon.run_dir(), asked.cm_port);
-    }
-    ~Rping() override { end_child(gate_, pid_, kEndGraceMs); }
-
-  private:
-    void wait_until_it_listens(const std::filesystem::path& run_dir, std::uint16_t port) {
-        constexpr int kPauseMs = 50;
-        constexpr int kPatienceMs = 30'000;
-        for (int waited_ms = 0; waited_ms < kPatienceMs; waited_ms += kPauseMs) {
-            if (has_listener(run_dir)) return;
-            (void)poll(nullptr, 0, kPauseMs);
-        }
-        end_child(gate_, pid_, kEndGraceMs);
-        throw LaunchError(fmt::format(
-            "rping does not listen at port {}; `urnic run --standalone -- rping -s -P -a {} -p {}` "
-            "shows what it says",
-            port, kDeviceAddress, port));
+        if (is_listener) wait_for_listener(daemon.run_dir(), asked.cm_port);
     }
 
     const SignalGate& gate_;
+    UniqueFd said_;  // by the agent, whose output has an end as long as it runs
     pid_t pid_ = -1;
 };
-
-std::unique_ptr<Companion> start_companion(const SignalGate& gate, const PrivateDaemon& daemon,
-                                           const ConformStandalone& asked) {
-    if (asked.beside == Beside::kAgent) return std::make_unique<Agent>(gate, daemon);
-    return std::make_unique<Rping>(gate, daemon, asked);
-}
 
 /// The value that follows `option` in the command line, in the same word or the next; empty: it is not there.
 std::string option_value(const std::vector<std::string>& words, const std::string& option) {
@@ -315,7 +298,7 @@ void find_parts(const ConformStandalone& asked) {
     int status = 0;
     {
         PrivateDaemon daemon(gate, {.rnics = rnic_table(asked.profile)});
-        const std::unique_ptr<Companion> companion = start_companion(gate, daemon, asked);
+        const Companion companion(gate, daemon, asked);
         const pid_t tester = start_child(gate, "the tester", [&] { execute_part(Part::kConform, words); });
         status = supervise(gate, tester, [&](pid_t pid, int end) {
             if (pid == daemon.pid()) daemon.report_end(end);

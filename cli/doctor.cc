@@ -24,7 +24,9 @@
 #include <fstream>
 #include <iterator>
 #include <system_error>
+#include <utility>
 
+#include "cli/arguments.h"
 #include "cli/daemon_client.h"
 #include "cli/layout.h"
 #include "cli/private_run_dir.h"
@@ -66,10 +68,7 @@ struct Ended {
 
 /// Throws std::system_error.
 Ended run_program(const fs::path& program, std::vector<std::string> words) {
-    std::vector<char*> arguments;
-    arguments.reserve(words.size() + 1);
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
+    const Arguments arguments(std::move(words));
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
     const UniqueFd reader(ends[0]);
@@ -79,7 +78,7 @@ Ended run_program(const fs::path& program, std::vector<std::string> words) {
     if (child == 0) {
         dup2(writer.get(), STDOUT_FILENO);
         dup2(writer.get(), STDERR_FILENO);
-        execv(program.c_str(), arguments.data());
+        execv(program.c_str(), arguments.get());
         dprintf(STDERR_FILENO, "cannot run %s: %s", program.c_str(), strerror(errno));
         _exit(127);
     }

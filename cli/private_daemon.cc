@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/arguments.h"
 #include "cli/launch_error.h"
 #include "cli/layout.h"
 #include "cli/private_run_dir.h"
@@ -106,15 +107,12 @@ void PrivateDaemon::spawn(const fs::path& program, int ready_fd) {
     }
     if (options_.is_infiniband) words.insert(words.end(), {"--link-layer", "infiniband"});
     if (!options_.faults_file.empty()) words.insert(words.end(), {"--faults", options_.faults_file});
-    std::vector<char*> arguments;
-    arguments.reserve(words.size() + 1);
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
+    const Arguments arguments(std::move(words));
     const std::string log = (run_dir_ / kLogName).string();
     const pid_t self = getpid();
     pid_ = fork();
     if (pid_ < 0) throw LaunchError(fmt::format("cannot start urnicd: {}", std::strerror(errno)));
-    if (pid_ == 0) become_daemon(gate_, self, log.c_str(), ready_fd, arguments.data());
+    if (pid_ == 0) become_daemon(gate_, self, log.c_str(), ready_fd, arguments.get());
 }
 
 void PrivateDaemon::wait_until_ready(int ready_fd) {

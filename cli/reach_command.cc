@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/arguments.h"
 #include "cli/cdi.h"
 #include "cli/daemon_client.h"
 #include "cli/launch_error.h"
@@ -61,20 +62,17 @@ Examples:
   podman run --device urnic.io/rnic=all IMAGE ibv_devinfo)";
 
 /// What a program prints. Throws LaunchError if it cannot be run or fails.
-std::string output_of(std::vector<std::string> words) {
+std::string output_of(const std::vector<std::string>& words) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) throw LaunchError(fmt::format("pipe: {}", std::strerror(errno)));
     const UniqueFd out(ends[0]);
     UniqueFd in(ends[1]);
-    std::vector<char*> arguments;
-    arguments.reserve(words.size() + 1);
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
+    const Arguments arguments(words);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, in.get(), STDOUT_FILENO);
     pid_t pid = 0;
-    const int error = posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
+    const int error = posix_spawnp(&pid, words[0].c_str(), &actions, nullptr, arguments.get(), environ);
     posix_spawn_file_actions_destroy(&actions);
     in.reset();
     if (error != 0) throw LaunchError(fmt::format("cannot run {}: {}", words[0], std::strerror(error)));

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 
+#include "cli/arguments.h"
 #include "cli/daemon_client.h"
 #include "cli/environment.h"
 #include "cli/launch_error.h"
@@ -17,20 +18,6 @@
 
 namespace urnic::cli {
 namespace {
-
-/// argv of the command.
-class Arguments {
-  public:
-    explicit Arguments(const std::vector<std::string>& words) : words_(words) {
-        for (std::string& word : words_) pointers_.push_back(word.data());
-        pointers_.push_back(nullptr);
-    }
-    [[nodiscard]] char* const* get() const { return pointers_.data(); }
-
-  private:
-    std::vector<std::string> words_;
-    std::vector<char*> pointers_;
-};
 
 /// After fork, so only async-signal-safe calls (execvp is one in glibc).
 [[noreturn]] void execute(char* const* arguments) {
