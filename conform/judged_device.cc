@@ -67,6 +67,10 @@ std::map<std::string, std::string> AgentDevice::prepare() {
     facts.mtu = number("mtu", facts.mtu);
     facts.max_dest_rd_atomic = number("max_rd", facts.max_dest_rd_atomic);
     facts.max_rd_atomic = number("max_init_rd", facts.max_rd_atomic);
+    // More than C9-94 allows says nothing, and 0 neither.
+    if (const auto most = number("max_msg", 0); most != 0) {
+        facts.max_message_bytes = std::min(most, facts.max_message_bytes);
+    }
     facts.has_atomics = number("atomic", 1) != 0;
     bench_.set_facts(facts);
     prove_transport(bench_);

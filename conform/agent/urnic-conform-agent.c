@@ -195,10 +195,10 @@ static void do_open(void) {
     if (!context) return fail(ENODEV, "no RDMA device here has that address as a RoCE v2 GID");
     if (ibv_query_device(context, &device) || (pd = ibv_alloc_pd(context)) == NULL) return fail(errno ?: EIO, "open");
     fcntl(context->async_fd, F_SETFL, fcntl(context->async_fd, F_GETFL) | O_NONBLOCK);
-    say("ok name=%s port=%d gid_index=%d state=%d mtu=%d max_rd=%d max_init_rd=%d atomic=%d max_mw=%d flags=0x%x vendor=0x%x "
-        "part=0x%x firmware=%s\n",
+    say("ok name=%s port=%d gid_index=%d state=%d mtu=%d max_rd=%d max_init_rd=%d max_msg=%u atomic=%d max_mw=%d flags=0x%x "
+        "vendor=0x%x part=0x%x firmware=%s\n",
         ibv_get_device_name(context->device), port_number, gid_index, port.state, 128 << port.active_mtu, device.max_qp_rd_atom,
-        device.max_qp_init_rd_atom, device.atomic_cap, device.max_mw, device.device_cap_flags, device.vendor_id,
+        device.max_qp_init_rd_atom, port.max_msg_sz, device.atomic_cap, device.max_mw, device.device_cap_flags, device.vendor_id,
         device.vendor_part_id, device.fw_ver[0] ? device.fw_ver : "-");
 }
 

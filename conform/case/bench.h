@@ -145,6 +145,8 @@ class Bench {
     [[nodiscard]] virtual const Tolerance& tolerance() const = 0;
     /// What the QP does with packets that come early: holds them, or discards them.
     [[nodiscard]] virtual bool is_selective() const = 0;
+    /// max_msg_sz of the device's port, where the engine knows it; else the most that any may have (C9-94).
+    [[nodiscard]] virtual std::uint32_t max_message_bytes() const { return 1U << 31U; }
 };
 
 }  // namespace urnic::conform

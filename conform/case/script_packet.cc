@@ -68,6 +68,24 @@ std::vector<std::string> lines_of(const std::string& text) {
     return lines;
 }
 
+// IP and UDP as `seen` has them, whose identification and ports are the sender's choice; the lengths are
+// those of `frame`.
+void take_ip_and_udp(const FrameBytes& seen, FrameBytes& frame) {
+    const std::size_t length = kL3 + (is_ipv6(frame) ? wire::kIpv6PayloadLength : wire::kIpv4TotalLength);
+    const std::size_t udp_length = bth_offset(frame) - wire::kUdpBytes + wire::kUdpLength;
+    const std::uint16_t bytes = wire::load_be16(frame.data() + length);
+    const std::uint16_t udp_bytes = wire::load_be16(frame.data() + udp_length);
+    std::copy_n(seen.begin(), bth_offset(frame), frame.begin());
+    if (seen.size() == frame.size()) {
+        return;
+    }
+    wire::store_be16(frame.data() + length, bytes);
+    wire::store_be16(frame.data() + udp_length, udp_bytes);
+    if (!is_ipv6(frame)) {
+        mend_ip_checksum(frame);
+    }
+}
+
 }  // namespace
 
 void mend_ip_checksum(FrameBytes& frame) {
@@ -276,9 +294,8 @@ FrameBytes ScriptPacket::expected_for(const FrameBytes* seen, const wire::Path& 
     FrameBytes frame = build_valid(path, header, payload_of(data));
     const std::size_t bth = bth_offset(frame);
     if (seen != nullptr && seen->size() >= bth && frame.size() >= bth + wire::kIcrcBytes) {
-        // The ICRC covers IP and UDP, whose identification and ports are the sender's choice.
-        std::copy_n(seen->begin(), bth, frame.begin());
-        mend_icrc(frame);
+        take_ip_and_udp(*seen, frame);
+        mend_icrc(frame);  // which covers IP and UDP
     }
     return frame;
 }

@@ -268,6 +268,7 @@ CONFORM_CASE(QpStates, EachFlushIsOnce, "10.3.1.7",
     post({write(1, 8), write(2, 8)});
     sends({write_only(1000, 8), write_only(1001, 8)});
     peer(nak(1000, 0, wire::kNakInvalidRequest));
+    state(QpState::kErr);  // a modify_qp that overtakes the NAK would flush both
     modify(QpState::kErr);
     modify(QpState::kErr);
     completes({failed(1, WcStatus::kRemInvReqErr), flushed(2)});

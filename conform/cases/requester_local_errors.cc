@@ -1,6 +1,5 @@
 // Work requests that fail at home (IBA 9.9.2, 10.6.3).
 #include "conform/case/case_list.h"
-#include "rnic/qp/limits.h"
 
 namespace urnic::conform {
 namespace {
@@ -43,7 +42,7 @@ CONFORM_CASE(RequesterLocalErrors, MessageOverTheLimit, "9.7.4.1.6 (C9-94)",
              "a message of one byte more than max_msg_sz: LOC_LEN_ERR, nothing goes out") {
     connect();
     SendRequest request = write(2, 8);
-    request.sge = {{memory().addr(), kMaxMessageBytes, memory().key()}, {memory().addr(), 1, memory().key()}};
+    request.sge = {memory().sge(0, bench().max_message_bytes()), memory().sge(0, 1)};
     fails_at_home(request, WcStatus::kLocLenErr);
 }
 

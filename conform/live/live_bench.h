@@ -20,6 +20,7 @@ struct DeviceFacts {
     std::uint32_t mtu = 4096;  // of its port
     std::uint32_t max_dest_rd_atomic = 16;
     std::uint32_t max_rd_atomic = 16;
+    std::uint32_t max_message_bytes = 1U << 31U;  // of its port
     bool has_atomics = true;
     bool is_selective = false;
 };
@@ -96,6 +97,7 @@ class LiveBench final : public JudgedBench {
     void wait_until(TimeNs time) override { wire_.wait_until(time); }
     [[nodiscard]] const Tolerance& tolerance() const override { return tolerance_; }
     [[nodiscard]] bool is_selective() const override { return facts_.is_selective; }
+    [[nodiscard]] std::uint32_t max_message_bytes() const override { return facts_.max_message_bytes; }
 
   private:
     class AgentRegion;

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """urnic conform against Linux rxe in the virtual machine of scripts/interop.
 
-usage: run_conform.py [--cm | --cm-listen] [--release NAME] [--resume] [--label TEXT] [--profile NAME] [--json FILE] [--junit FILE]
-                      [--html FILE] [--evidence DIRECTORY] [CASE...]
+usage: run_conform.py [--cm | --cm-listen] [--release NAME] [--resume] [--again] [--label TEXT] [--profile NAME] [--json FILE]
+                      [--junit FILE] [--html FILE] [--evidence DIRECTORY] [CASE...]
 """
 
 import argparse
@@ -14,6 +14,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 
+import conform_results
 import guest as guests
 import harness
 import image
@@ -69,12 +70,15 @@ def main():
     for name in TAKEN:
         parser.add_argument(f"--{name}")
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--again", action="store_true", help="judge what was inconclusive once more; needs --json")
     sides = parser.add_mutually_exclusive_group()
     sides.add_argument("--cm", action="store_true", help="no agent: rping listens")
     sides.add_argument("--cm-listen", action="store_true", help="no agent: the tester listens, and rping connects")
     parser.add_argument("--release", help="of Debian, whose kernel it is; this machine's without")
     parser.add_argument("cases", nargs="*", metavar="CASE")
     options = parser.parse_args()
+    if options.again and not options.json:
+        parser.error("--again needs --json FILE, which says what was inconclusive")
     if not guests.installable():
         print(f"there is no {guests.QEMU} here")
         return 77
@@ -98,7 +102,10 @@ def main():
             for name in TAKEN:
                 if getattr(options, name):
                     words += [f"--{name}", getattr(options, name)]
-            return subprocess.run(words, check=False, timeout=PATIENCE_S).returncode
+            status = subprocess.run(words, check=False, timeout=PATIENCE_S).returncode
+            if options.again and status in (0, 1) and conform_results.has_inconclusive(options.json):
+                status = subprocess.run([*words, "--resume"], check=False, timeout=PATIENCE_S).returncode
+            return status
         finally:
             guest.close()
 

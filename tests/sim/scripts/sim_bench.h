@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "conform/case/bench.h"
+#include "rnic/qp/limits.h"
 #include "tests/sim/sim_host.h"
 #include "tests/sim/sim_network.h"
 #include "tests/sim/srq_fixture.h"
@@ -58,6 +59,7 @@ class SimBench final : public conform::Bench {
     void wait_until(TimeNs time) override { network_->run_until(time); }
     [[nodiscard]] const conform::Tolerance& tolerance() const override { return tolerance_; }
     [[nodiscard]] bool is_selective() const override { return recovery() == Recovery::kSelective; }
+    [[nodiscard]] std::uint32_t max_message_bytes() const override { return kMaxMessageBytes; }
 
     /// Of the next host: what is not in QpOptions.
     SimHost::Options host_options;
