@@ -1,0 +1,3 @@
+. /packages/common.sh
+say "Removed, purged"
+purge
