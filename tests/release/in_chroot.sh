@@ -19,10 +19,11 @@ mkdir -p "$folder"
 start=$(date +%s%N)
 tar -xzf /tmp/*.tar.gz -C "$folder"
 urnic=$(echo "$folder"/urnic-*/bin/urnic)
-# -c: the payload is compared.
-"$urnic" run --standalone -- sh -c 'ibv_rc_pingpong -c -g 1 -n 1 -d urnic0 >/dev/null &
+# -c: the server compares the payload, and says so alone.
+"$urnic" run --standalone -- sh -c 'ibv_rc_pingpong -c -g 1 -n 1 -d urnic0 >/tmp/compared &
     until ss -ltn | grep -q ":18515 "; do sleep 0.02; done
     ibv_rc_pingpong -c -g 1 -n 1 -d urnic1 127.0.0.1 >/dev/null && wait $!'
+if grep 'invalid data' /tmp/compared; then exit 1; fi
 say "$(id -un): from the tarball to the first verified bytes: $((($(date +%s%N) - start) / 1000000)) ms"
 "$urnic" --version
 "$urnic" doctor
