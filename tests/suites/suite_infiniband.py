@@ -20,6 +20,7 @@ import typing
 
 import verdict
 import harness
+import ibacm
 import ipoib_test
 import pair
 
@@ -383,6 +384,8 @@ def on_a_tree(suite, is_short):
             for name in list(CM_PROGRAMS)[:2] if is_short else CM_PROGRAMS:
                 suite.run(f"{name}: librdmacm, opensm's paths", functools.partial(rdma_cm, tree, name))
             suite.run("mckey: librdmacm, a group of opensm's", functools.partial(mckey, tree))
+            for routes in ("sa",) if is_short else ("sa", "acm"):
+                suite.run(f"ibacm: route_prot {routes}, by ib_acme", functools.partial(ibacm.resolve, tree, pathlib.Path(folder), routes))
             for engine in ENGINES[:1] if is_short else ENGINES:
                 suite.run(f"opensm -R {engine}: routes carry data", functools.partial(route_by, tree, engine))
             suite.run("opensm: a second one takes over", functools.partial(hand_over, tree))
