@@ -23,6 +23,7 @@
 #include "daemon/rights.h"
 #include "daemon/run_dir.h"
 #include "daemon/state/control_state.h"
+#include "daemon/state/equal_guids.h"
 #include "daemon/subnet/subnet_service.h"
 #include "daemon/syscalls.h"
 #include "daemon/verbs/client_state.h"
@@ -164,6 +165,22 @@ class Daemon {
     TimeNs metrics_made_ns_ = 0;
 };
 
+/// What `duplicate_guid_of` asks for; the reader of the configuration has found whom it names.
+void add_duplicates(std::vector<InfinibandFabric>& fabrics, const std::vector<RnicConfig>& rnics) {
+    for (std::uint32_t index = 0; index < rnics.size(); ++index) {
+        const auto owner = std::find_if(rnics.begin(), rnics.end(), [&](const RnicConfig& other) {
+            return other.name == rnics[index].duplicate_guid_of;
+        });
+        for (InfinibandFabric& fabric : fabrics) {
+            if (owner != rnics.end() && fabric.name == owner->port_device) {
+                fabric.duplicates[index] = static_cast<std::uint32_t>(owner - rnics.begin());
+                log_warning("{} says the GUIDs of {} to subnet managers, for it has 'duplicate_guid_of'",
+                            rnics[index].name, owner->name);
+            }
+        }
+    }
+}
+
 /// While the daemon may listen on any port.
 UniqueFd bind_http(const DaemonConfig& config) {
     UniqueFd socket;
@@ -222,12 +239,16 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     }
 
     const std::vector<dataplane::Device*> devices = devices_->devices();
+    for (const std::string& text : equal_guids(devices)) {
+        log_warning("{}", text);
+    }
     sysroot_.emplace(run_dir_.sysroot_path(),
                      std::vector<const dataplane::Device*>(devices.begin(), devices.end()), num_workers);
     sysroot_->write();
     control_.observers.push_back(&*sysroot_);
     devices_->monitor_links(control_);
     if (std::vector<InfinibandFabric> fabrics = devices_->infiniband_fabrics(control_); !fabrics.empty()) {
+        add_duplicates(fabrics, config.rnics);
         try {
             subnets_.emplace(control_, std::move(fabrics), run_dir_.sysroot_path());
         } catch (const std::system_error& error) {

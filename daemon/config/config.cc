@@ -198,10 +198,12 @@ RnicConfig read_rnic(TableReader& reader) {
 void check_unique(const toml::table& table, const RnicConfig& rnic, const std::vector<RnicConfig>& earlier) {
     for (const RnicConfig& other : earlier) {
         const char* what = nullptr;
+        const char* why = "";
         if (rnic.name == other.name) {
             what = "name";
         } else if (rnic.mac && rnic.mac == other.mac) {
             what = "mac";
+            why = ", for the GUID is made from it";
         } else if (rnic.ipv4 && rnic.ipv4 == other.ipv4) {
             what = "ipv4";
         } else if (rnic.ipv6 && rnic.ipv6 == other.ipv6) {
@@ -214,9 +216,10 @@ void check_unique(const toml::table& table, const RnicConfig& rnic, const std::v
                                                                                  : "interface";
         }
         if (what != nullptr) {
-            throw_at(table, fmt::format(
-                                "'{}' is the same as that of the [[rnic]] in line {}; each must be different",
-                                what, other.line));
+            throw_at(
+                table,
+                fmt::format("'{}' is the same as that of the [[rnic]] in line {}; each must be different{}",
+                            what, other.line, why));
         }
     }
 }

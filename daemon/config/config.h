@@ -105,6 +105,7 @@ struct RnicConfig : LinkConfig {
     std::uint16_t lid = 0;         // of InfiniBand alone; 0: its subnet manager assigns it
     std::uint8_t lmc = 0;          // its network's
     bool has_external_sm = false;  // a program manages the subnet, by umad; else its ports are active at once
+    std::string duplicate_guid_of;  // the RNIC whose GUIDs its management agents say; empty: their own
     bool is_ecn_capable = false;
     congestion::Settings congestion = congestion::default_settings();
     PfcSettings pfc;

@@ -47,6 +47,25 @@ void check_fabric_of(const RnicConfig& rnic, const std::vector<RnicConfig>& rnic
     }
 }
 
+/// Whose GUIDs the RNIC's agents say is on the same fabric, and says its own.
+void check_duplicate_of(const RnicConfig& rnic, const std::vector<RnicConfig>& rnics) {
+    const auto owner = std::find_if(rnics.begin(), rnics.end(), [&](const RnicConfig& other) {
+        return other.name == rnic.duplicate_guid_of && &other != &rnic && share_fabric(rnic, other);
+    });
+    if (owner == rnics.end()) {
+        throw TomlError{
+            {rnic.line, 1},
+            fmt::format("'duplicate_guid_of' of {} is \"{}\": it must name another [[rnic]] on fabric "
+                        "\"{}\"",
+                        rnic.name, rnic.duplicate_guid_of, rnic.port_device)};
+    }
+    if (!owner->duplicate_guid_of.empty()) {
+        throw TomlError{{rnic.line, 1},
+                        fmt::format("'duplicate_guid_of' of {} names {}, which has the key itself: name {}",
+                                    rnic.name, owner->name, owner->duplicate_guid_of)};
+    }
+}
+
 }  // namespace
 
 void read_link_layer(TableReader& reader, RnicConfig& rnic) {
@@ -54,9 +73,15 @@ void read_link_layer(TableReader& reader, RnicConfig& rnic) {
     reader.read_whole("lid", rnic.lid, 1, kLargestLid);
     reader.read_choice("subnet_manager", rnic.has_external_sm, {"builtin", "external"},
                        ": ports are active at once, or a program such as opensm makes them active");
+    reader.read_text("duplicate_guid_of", rnic.duplicate_guid_of);
 }
 
 void check_link_layer(const toml::table& table, const RnicConfig& rnic) {
+    if (!rnic.duplicate_guid_of.empty() && !rnic.has_external_sm) {
+        throw_at(table,
+                 "'duplicate_guid_of' is for a subnet manager to find: it goes with subnet_manager = "
+                 "\"external\"");
+    }
     if (!rnic.is_infiniband) {
         if (rnic.lid != 0) {
             throw_at(table, "'lid' goes with link_layer = \"infiniband\"");
@@ -114,6 +139,9 @@ void finish_link_layers(Config& config) {
     }
     for (const RnicConfig& rnic : config.rnics) {
         check_fabric_of(rnic, config.rnics);
+        if (!rnic.duplicate_guid_of.empty()) {
+            check_duplicate_of(rnic, config.rnics);
+        }
     }
     for (RnicConfig& rnic : config.rnics) {
         const std::uint32_t lids = 1U << rnic.lmc;

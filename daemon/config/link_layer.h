@@ -6,7 +6,7 @@
 
 namespace urnic::daemon {
 
-/// `link_layer`, `lid` and `subnet_manager` of an [[rnic]].
+/// `link_layer`, `lid`, `subnet_manager` and `duplicate_guid_of` of an [[rnic]].
 void read_link_layer(TableReader& reader, RnicConfig& rnic);
 
 /// After all other keys of an [[rnic]]: what goes with one link layer alone.

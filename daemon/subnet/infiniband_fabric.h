@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -66,6 +67,8 @@ struct InfinibandFabric {
     std::string name;
     std::vector<std::uint32_t> devices;  // Device::index
     bool has_external_sm = false;
+    /// Devices whose agents say the GUIDs of another one, which is theirs to say.
+    std::map<std::uint32_t, std::uint32_t> duplicates;
     std::vector<Switch> switches;
     std::vector<SwitchPort> uplinks;                        // of the devices
     std::vector<std::pair<SwitchPort, SwitchPort>> cables;  // between switches

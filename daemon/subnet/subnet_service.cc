@@ -27,12 +27,12 @@ std::uint64_t host_order(std::uint64_t guid) {
     return std::endian::native == std::endian::little ? __builtin_bswap64(guid) : guid;
 }
 
-/// Of what is no RNIC: the first RNIC's with another bit of the company's part, so that it is nobody else's,
-/// and a number where all RNICs have the same (EUI-64 of a MAC).
+/// Of what is no RNIC: the first RNIC's with another bit of the company's part, and a number where all RNICs
+/// have the same (EUI-64 of a MAC has 0xfffe there), so that it is no RNIC's whatever MAC that has.
 constexpr std::uint64_t kSwitchGuidBit = 0x0400'0000'0000'0000;
 constexpr std::uint64_t kIdleHostGuidBit = 0x0800'0000'0000'0000;
 std::uint64_t guid_beside(std::uint64_t first_rnic_guid, std::uint64_t bit, std::uint32_t number) {
-    return first_rnic_guid ^ bit ^ std::uint64_t{number} << 24U;
+    return first_rnic_guid ^ bit ^ (std::uint64_t{number} + 1) << 24U;
 }
 
 struct CounterName {
@@ -147,7 +147,9 @@ void SubnetService::add_port(std::uint32_t index, std::uint32_t number,
     const InfinibandFabric::SwitchPort uplink = fabric.uplinks[number];
     const subnet::NodeId switch_node = switches[uplink.at];
     subnet::NodeOptions options;
-    options.guid = host_order(device.node_guid);
+    const auto duplicate = fabric.duplicates.find(device.index);
+    const std::uint32_t owner = duplicate == fabric.duplicates.end() ? device.index : duplicate->second;
+    options.guid = host_order(control_.devices.at(owner)->device->node_guid);
     options.description = device.name;
     options.pkeys = device.pkeys;
     options.port.lid = device.subnet.lid;

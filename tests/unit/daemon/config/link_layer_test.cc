@@ -132,6 +132,32 @@ TEST(LinkLayer, SubnetManager) {
                 HasSubstr("another 'subnet_manager' than"));
 }
 
+/// Two of one GUID are refused where a person writes them by mistake, and named where he wants to see them.
+TEST(LinkLayer, DuplicateGuids) {
+    const std::string mac = "mac = \"02:00:00:00:00:07\"\n";
+    EXPECT_THAT(
+        mistake_in(rnic_text(0, kIb + mac) + rnic_text(1, kIb + mac)),
+        HasSubstr("'mac' is the same as that of the [[rnic]] in line 1; each must be different, for the "
+                  "GUID is made from it"));
+    const std::string external = kIb + "subnet_manager = \"external\"\n";
+    const std::string duplicate = external + "duplicate_guid_of = \"urnic0\"\n";
+    const auto parsed = parse_config(rnic_text(0, external) + rnic_text(1, duplicate), "f.toml");
+    ASSERT_TRUE(std::holds_alternative<Config>(parsed));
+    EXPECT_EQ(std::get<Config>(parsed).rnics.at(1).duplicate_guid_of, "urnic0");
+    EXPECT_EQ(std::get<Config>(parsed).rnics.at(0).duplicate_guid_of, "");
+    const std::string other_fabric = "must name another [[rnic]] on fabric \"a\"";
+    EXPECT_THAT(
+        mistake_in(rnic_text(0, external) + rnic_text(1, external + "duplicate_guid_of = \"eth0\"\n")),
+        HasSubstr(other_fabric));
+    EXPECT_THAT(mistake_in(rnic_text(0, duplicate)), HasSubstr(other_fabric)) << "itself";
+    EXPECT_THAT(mistake_in(rnic_text(0, external, "b") + rnic_text(1, duplicate)), HasSubstr(other_fabric));
+    EXPECT_THAT(mistake_in(rnic_text(0, external) + rnic_text(1, duplicate) +
+                           rnic_text(2, external + "duplicate_guid_of = \"urnic1\"\n")),
+                HasSubstr("names urnic1, which has the key itself: name urnic0"));
+    EXPECT_THAT(mistake_in(rnic_text(0, kIb) + rnic_text(1, kIb + "duplicate_guid_of = \"urnic0\"\n")),
+                HasSubstr("goes with subnet_manager = \"external\""));
+}
+
 TEST(LinkLayer, StandaloneHasLidsAndAddresses) {
     const Config config = standalone_config("/tmp/x", true);
     ASSERT_EQ(config.rnics.size(), 2U);
