@@ -4,6 +4,7 @@ The same program on both sides, on two implementations of UD, multicast and addr
 """
 
 import hashlib
+import json
 import os
 import pathlib
 import random
@@ -24,6 +25,7 @@ PROGRAM = harness.BUILD / "ulp/ipoib/urnic-ipoib"
 OURS, THEIRS = "10.99.0.1", "10.99.0.2"
 OUR_GROUP, THEIR_GROUP = "239.255.1.1", "239.255.1.2"
 OCTETS = 10_000_000
+OCTETS_WITH_LOSS = 300_000
 # The guest is emulated: what it does takes as long as it takes.
 PATIENCE_S = 300
 
@@ -51,12 +53,23 @@ class OverRxe(harness.TestCase):
             ip route add multicast 224.0.0.0/4 dev ib0
             echo 0 >/proc/sys/net/ipv4/icmp_echo_ignore_broadcasts""", PATIENCE_S)
         pathlib.Path("/proc/sys/net/ipv4/icmp_echo_ignore_broadcasts").write_text("0", encoding="ascii")
+        cls.program = None
+        cls.addClassCleanup(cls.end_ours)
+        cls.start_ours()
+
+    @classmethod
+    def start_ours(cls):
         cls.program = harness.start(cls.daemon.command([str(PROGRAM), "-d", "urnic0", "-i", "ib0"]))
-        cls.addClassCleanup(harness.finish, cls.program, 30)
-        cls.addClassCleanup(cls.program.terminate)
         cls.line = harness.read_line(cls.program)
         network.ip("address", "add", f"{OURS}/24", "dev", "ib0")
         network.ip("route", "add", "multicast", "224.0.0.0/4", "dev", "ib0")
+
+    @classmethod
+    def end_ours(cls):
+        if cls.program is not None:
+            cls.program.terminate()
+            harness.finish(cls.program, 30)
+            cls.program = None
 
     def said_there(self):
         return self.guest.run("cat /tmp/ipoib.log; kill -USR1 $(pidof urnic-ipoib); usleep 200000; cat /tmp/ipoib.log")
@@ -84,8 +97,8 @@ class OverRxe(harness.TestCase):
         self.assertNotEqual(harness.run(["ping", "-c", "1", "-M", "do", "-s", "2017", THEIRS], 60).returncode, 0)
         self.assert_answers("-s", "9000", THEIRS)
 
-    def test_2_tcp_to_rxe(self):
-        data = random.Random(1).randbytes(OCTETS)
+    def transfer(self, octets):
+        data = random.Random(1).randbytes(octets)
         receiving = self.guest.start("nc -l -p 5001 | sha256sum", PATIENCE_S)
         self.assertTrue(self.theirs.listens(5001, 60))
         with socket.create_connection((THEIRS, 5001), PATIENCE_S) as peer:
@@ -93,6 +106,9 @@ class OverRxe(harness.TestCase):
             peer.sendall(data)
         self.assertTrue(receiving.wait(PATIENCE_S))
         self.assertEqual(receiving.output.split()[0], hashlib.sha256(data).hexdigest(), receiving.output)
+
+    def test_2_tcp_to_rxe(self):
+        self.transfer(OCTETS)
 
     def test_3_tcp_from_rxe(self):
         wanted = self.guest.run(f"head -c {OCTETS} /dev/urandom >/tmp/data; sha256sum </tmp/data", PATIENCE_S).split()[0]
@@ -119,6 +135,21 @@ class OverRxe(harness.TestCase):
         self.assert_answers(THEIR_GROUP)
         network.ip("address", "add", f"{OUR_GROUP}/32", "dev", "ib0", "autojoin")
         self.assert_answers_there("ping", OUR_GROUP)
+
+    def test_5_a_peer_restarts_with_another_qpn(self):
+        first = re.search(r"QPN (0x[0-9a-f]+)", self.line).group(1)
+        self.end_ours()
+        self.start_ours()
+        self.assertNotEqual(re.search(r"QPN (0x[0-9a-f]+)", self.line).group(1), first)
+        self.assert_answers_there("ping", OURS)
+        self.assert_answers(THEIRS)
+
+    def test_6_with_loss(self):
+        with self.daemon.losing(0.05):
+            self.transfer(OCTETS_WITH_LOSS)
+            (fault,) = json.loads(self.daemon.status())["faults"]
+        self.assertGreater(fault["hits"], 0, fault)
+        self.assert_answers(THEIRS)
 
 
 if __name__ == "__main__":

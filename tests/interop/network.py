@@ -159,6 +159,15 @@ class Daemon:
             if seconds > 0:
                 self._fault("clear")
 
+    @contextlib.contextmanager
+    def losing(self, probability):
+        """While it lasts, packets of ours are lost with that probability, in both directions."""
+        self._fault("add", "drop", "--probability", str(probability))
+        try:
+            yield
+        finally:
+            self._fault("clear")
+
     def _fault(self, *words):
         result = self._urnic("fault", *words)
         if result.returncode != 0:
