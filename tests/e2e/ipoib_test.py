@@ -260,9 +260,11 @@ class Links(LinkTest):
         self.assert_reaches(b, a.ip)
 
     def test_a_member_that_lies(self):
-        a, b = Member(self, "urnic0", 1), Member(self, "urnic1", 2)
+        """With ARP of thousands of forged senders, among others."""
+        a, b, third = Member(self, "urnic0", 1), Member(self, "urnic1", 2), Member(self, "urnic0", 3)
         self.assert_reaches(a, b.ip)
         self.assert_reaches(b, a.ip)
+        self.assert_reaches(third, a.ip)
         hostile = harness.start([harness.BUILD / "urnic", "run", "--socket", self.socket, "--", harness.BUILD / "tests/e2e/ipoib_member", "urnic1",
                                  "0x80001b0b", a.described("QPN (0x[0-9a-f]+)"), a.described("GID ([0-9a-f:]+)"),
                                  a.described("broadcast group ([0-9a-f:]+)"), a.ip])
@@ -271,18 +273,23 @@ class Links(LinkTest):
         thread = threading.Thread(target=lambda: rounds.extend(iter(hostile.stdout.readline, "")))
         thread.start()
         # As long as the attack continues; a datagram that finds no receive is lost, so not each is answered.
-        answered = 0
+        answered, answered_third = 0, 0
         self.assertTrue(harness.wait_until(lambda: len(rounds) >= 2 or hostile.poll() is not None, pause=0.1) and hostile.poll() is None,
                         "the hostile member ended")
         seen = len(rounds)
         deadline = time.monotonic() + harness.PATIENCE_S
-        while (len(rounds) < seen + 2 or answered == 0) and hostile.poll() is None and time.monotonic() < deadline:
+        while (len(rounds) < seen + 2 or 0 in (answered, answered_third)) and hostile.poll() is None and time.monotonic() < deadline:
             answered += self.ping(a, "-c", "1", "-W", "1", b.ip).returncode == 0
+            answered_third += self.ping(third, "-c", "1", "-W", "1", a.ip).returncode == 0
         harness.end_group(hostile)
         thread.join()
-        self.assertGreater(answered, 0, "no ping between honest members was answered")
+        self.assertGreater(min(answered, answered_third), 0, f"pings between honest members: {answered} and {answered_third} were answered")
         # Who says that he is somebody puts nobody out who has been heard himself: no neighbour is asked for again.
         self.assertEqual(self.ping(a, "-c", "3", "-i", "0.2", "-W", "5", b.ip).returncode, 0)
+        self.assertEqual(self.ping(third, "-c", "3", "-i", "0.2", "-W", "5", a.ip).returncode, 0)
+        flooded = a.own_counters()
+        self.assertEqual(flooded["neighbours"], 4096)
+        self.assertGreater(flooded["neighbour_evictions"], 0)
         for member in (a, b):
             counters = member.own_counters()
             self.assertLessEqual(counters["neighbours"], 4096)

@@ -317,6 +317,7 @@ void Service::print_counters() const {
         {"joins_failed", counters.joins_failed},
         {"failed_completions", endpoint_.failed_completions()},
         {"neighbours", link_->neighbours()},
+        {"neighbour_evictions", link_->neighbour_evictions()},
         {"groups", link_->groups()},
     };
     if (const Connections* connections = link_->connections(); connections != nullptr) {

@@ -109,6 +109,7 @@ class Link : private AddressMap, private CmSender {
 
     [[nodiscard]] const LinkCounters& counters() const { return counters_; }
     [[nodiscard]] std::size_t neighbours() const { return neighbours_.size(); }
+    [[nodiscard]] std::uint64_t neighbour_evictions() const { return neighbours_.evictions(); }
     [[nodiscard]] std::size_t groups() const { return groups_.size(); }
 
   private:

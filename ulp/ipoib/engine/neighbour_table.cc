@@ -51,6 +51,7 @@ void NeighbourTable::drop_oldest() {
     by_address_.erase(oldest.address);
     by_number_.erase(number_of(oldest.mac));
     entries.pop_back();
+    ++evictions_;
 }
 
 Neighbour& NeighbourTable::of_address(const LinkAddress& address, Evidence evidence) {

@@ -42,6 +42,8 @@ class NeighbourTable {
     void forget_handle(const LinkAddress& address);
     void forget_handles();
     [[nodiscard]] std::size_t size() const { return named_.size() + seen_.size(); }
+    /// Entries that went because others came.
+    [[nodiscard]] std::uint64_t evictions() const { return evictions_; }
 
   private:
     using List = std::list<Neighbour>;
@@ -59,6 +61,7 @@ class NeighbourTable {
     std::unordered_map<LinkAddress, List::iterator, LinkAddressHash> by_address_;
     std::unordered_map<std::uint32_t, List::iterator> by_number_;
     std::uint32_t next_number_ = 1;
+    std::uint64_t evictions_ = 0;
 };
 
 }  // namespace urnic::ipoib

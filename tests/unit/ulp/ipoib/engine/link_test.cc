@@ -317,6 +317,7 @@ TEST_F(IpoibLink, TableIsBounded) {
     }
     EXPECT_LE(handles_.size(), 4U) << "handles go with their neighbours";
     EXPECT_EQ(sent_.size(), 98U);
+    EXPECT_EQ(link().neighbour_evictions(), 94U);
     // The first neighbour is forgotten: its MAC is nobody's.
     Bytes frame = delivered_.front();
     std::swap_ranges(frame.begin(), frame.begin() + 6, frame.begin() + 6);
@@ -344,6 +345,7 @@ TEST_F(IpoibLink, WhoIsOnlyNamedPutsNobodyOut) {
         EXPECT_LE(link().neighbours(), 4U);
     }
     EXPECT_EQ(delivered_.size(), 101U);
+    EXPECT_EQ(link().neighbour_evictions(), 98U);
     link().on_frame(frame);
     EXPECT_EQ(link().counters().tx_unknown_neighbour, 0U);
     ASSERT_EQ(sent_.size(), 1U);
