@@ -36,7 +36,7 @@ enum CaptureFilter : std::uint32_t {
     kFilterPeer = 1U << 2U,
     kFilterOwnQp = 1U << 3U  // `qpn` of this end alone: of its packets, WQEs and completions
 };
-/// In CaptureRequest::filters: WQEs that are fetched and completions of the chosen RNICs are recorded, too,
+/// In CaptureRequest::filters: what is no packet is recorded, too, of the chosen RNICs (CaptureKind),
 /// whatever the filter but for kFilterOwnQp.
 inline constexpr std::uint32_t kCaptureCompletions = 1U << 31U;
 /// Reply fd: [0] a memfd with {"rnics": [{"index", "name", "link_layer", "mac"}]} of those captured.
@@ -54,7 +54,7 @@ struct CaptureRing {
     alignas(64) std::atomic<std::uint64_t> head;  // whole records end here
     alignas(64) std::atomic<std::uint64_t> tail;  // the reader needs nothing before it any more
     struct Counts {
-        std::atomic<std::uint64_t> seen;  // packets that the filter chose, WQEs and completions
+        std::atomic<std::uint64_t> seen;  // packets that the filter chose, and what is recorded beside them
         std::atomic<std::uint64_t> lost;  // of those, without room
     };
     alignas(64) Counts rnics[kCaptureRnics];
@@ -94,7 +94,7 @@ inline constexpr std::uint32_t kNoQp = ~0U;
 inline constexpr std::uint8_t kNoState = 0xff;
 inline constexpr std::uint16_t kCaptureFiller = 0xffff;
 
-enum class CaptureKind : std::uint8_t { kPacket, kCompletion, kWqe };
+enum class CaptureKind : std::uint8_t { kPacket, kCompletion, kWqe, kRate, kTimer, kPause };
 
 /// The captured bytes follow. Records are aligned to 8 bytes.
 struct CaptureRecord {
@@ -112,34 +112,75 @@ struct CaptureRecord {
     std::uint32_t next_psn;      // of its own next new request
     std::uint8_t is_sent;        // by this end
     std::uint8_t state;          // QpState of this end behind the packet; kNoState: not known
-    /// Of kCompletion a CapturedCompletion follows, of kWqe a CapturedWqe; fate and PSNs say nothing.
+    /// Of all but kPacket what is named Captured and so follows; fate and PSNs say nothing. kPause is of the
+    /// RNIC, and of no QP.
     CaptureKind kind;
     std::uint8_t reserved[5];
 };
 static_assert(sizeof(CaptureRecord) == 48);
 
-/// What a trace shows of a completion. Neither the wr_id, which is often an address in the application, nor
-/// immediate data.
+/// What a trace shows of a completion; immediate data are not among it. The wr_id is often an address in the
+/// application: readers show it to those alone who may capture.
 struct CapturedCompletion {
+    std::uint64_t wr_id;
     std::uint32_t wqe_index;
     std::uint32_t byte_len;
     std::uint8_t status;  // WcStatus
     std::uint8_t opcode;  // WcOpcode, if the status is success
     std::uint8_t is_recv;
     std::uint8_t is_solicited;
+    std::uint8_t reserved[4];
 };
-static_assert(sizeof(CapturedCompletion) == 12);
+static_assert(sizeof(CapturedCompletion) == 24);
 
 /// What a trace shows of a WQE that the worker has taken out of its queue.
 struct CapturedWqe {
+    std::uint64_t wr_id;         // of a send; as of a completion
     std::uint64_t length_bytes;  // of a send: its list, or what is inline
     std::uint32_t wqe_index;
     std::uint32_t first_psn;  // of a send: of its message; one that sends nothing has the next one's
     std::uint8_t opcode;      // of a send: WrOpcode, as the application wrote it
     std::uint8_t is_recv;     // of a receive queue or SRQ: what follows the index says nothing
-    std::uint8_t is_reused;   // the application had written its next WQE there: no opcode and no length
+    std::uint8_t
+        is_reused;  // the application had written its next WQE there: of a send only its index and PSN
     std::uint8_t reserved[5];
 };
-static_assert(sizeof(CapturedWqe) == 24);
+static_assert(sizeof(CapturedWqe) == 32);
+
+/// Why a QP may send at another rate.
+enum class RateCause : std::uint8_t { kCnp, kTimer, kByteCounter, kRtt, kSettings };
+inline constexpr std::string_view kRateCauses[] = {"cnp", "timer", "byte_counter", "rtt", "settings"};
+
+/// How fast a QP may send from now on.
+struct CapturedRate {
+    std::uint64_t bits_per_s;  // of frames; 0: as fast as it can
+    std::uint64_t old_bits_per_s;
+    std::uint64_t target_bits_per_s;  // of DCQCN, as alpha: 0 of others
+    std::uint32_t alpha_ppm;
+    RateCause cause;
+    std::uint8_t reserved[3];
+};
+static_assert(sizeof(CapturedRate) == 32);
+
+inline constexpr std::string_view kTimerNames[] = {"ack", "rnr", "probe"};
+
+/// A timer of a requester expired.
+struct CapturedTimer {
+    std::uint8_t timer;        // place in kTimerNames
+    std::uint8_t retries;      // used up before
+    std::uint8_t retry_limit;  // 7 of rnr: there is none
+    std::uint8_t reserved[5];
+};
+static_assert(sizeof(CapturedTimer) == 8);
+
+/// PFC (IEEE 802.1Qbb): the other end of the link has paused or resumed priorities of the RNIC, or the RNIC
+/// those of the other end.
+struct CapturedPause {
+    std::uint8_t paused;   // bit n: priority n was paused
+    std::uint8_t resumed;  // the same
+    std::uint8_t is_sent;
+    std::uint8_t reserved[5];
+};
+static_assert(sizeof(CapturedPause) == 8);
 
 }  // namespace urnic::abi

@@ -26,8 +26,8 @@ namespace {
 constexpr const char* kEventsFooter =
     R"(FILE gets one JSON object a line, as docs/trace-schema.json has them: packets sent, received and dropped, with what
 became of them, ACKs, NAKs, RNR NAKs, retransmissions with their cause, CNPs, packets in flight, states of QPs,
-how long messages took, WQEs as they are taken up, and completions. With --perfetto it is for https://ui.perfetto.dev instead. "-" is
-standard output.
+how long messages took, WQEs as they are taken up, completions, changes of the rate, expired timers and pauses.
+With --perfetto it is for https://ui.perfetto.dev instead. "-" is standard output.
 --from reads a capture file: one of urnic capture, of a random walk, or of any other program, in which case
 nobody noted what became of the packets.
 

@@ -54,6 +54,9 @@ class Dcqcn {
     [[nodiscard]] BitsPerSecond target() const { return target_; }
     /// As of the last call that took a time.
     [[nodiscard]] Fraction alpha() const { return alpha_; }
+    /// Steps up since the last cut, of the timer and of the byte counter.
+    [[nodiscard]] std::uint32_t timer_stage() const { return timer_stage_; }
+    [[nodiscard]] std::uint32_t byte_stage() const { return byte_stage_; }
     [[nodiscard]] bool at_line_rate() const { return rate_ == line_rate_; }
 
   private:

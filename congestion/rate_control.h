@@ -48,6 +48,7 @@ class RateControl {
     /// What the rate comes back to first (RT), and how bad the congestion was recently; of DCQCN.
     [[nodiscard]] BitsPerSecond target() const { return dcqcn_.target(); }
     [[nodiscard]] Fraction alpha() const { return dcqcn_.alpha(); }
+    [[nodiscard]] const Dcqcn& dcqcn() const { return dcqcn_; }
 
   private:
     Dcqcn dcqcn_;

@@ -251,6 +251,12 @@ bool VirtualHost::complete(CompletionQueue& /*cq*/, const Completion& completion
     return true;
 }
 
+void VirtualHost::timer_expired(Qp& qp, const TimerExpiry& expiry) {
+    if (world_.watcher != nullptr) {
+        world_.watcher->timer_expired(now_, options_.name, qp, expiry);
+    }
+}
+
 void* VirtualHost::retain(void* /*frame*/, std::span<const std::byte>& /*payload*/) {
     if (held_ == kMaxHeldFrames) {
         return nullptr;

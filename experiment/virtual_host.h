@@ -82,6 +82,7 @@ class VirtualHost final : public Outbox, public FrameRetainer {
                                 std::span<const MemoryPiece> pieces) override;
     [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
     void event(Qp& /*qp*/, AsyncEventType /*type*/) override {}
+    void timer_expired(Qp& qp, const TimerExpiry& expiry) override;
     [[nodiscard]] void* retain(void* frame, std::span<const std::byte>& payload) override;
     void release(void* /*frame*/) override { --held_; }
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "rnic/qp/captured_work.h"
-
 namespace urnic::dataplane {
 
 namespace {
@@ -89,31 +87,19 @@ CaptureWriter::Records CaptureWriter::write(const Packet& packet, TimeNs time, b
     return records;
 }
 
-void CaptureWriter::write_completion(std::uint32_t rnic, const Completion& completion, TimeNs time) {
-    const abi::CapturedCompletion shown = captured_completion(completion);
-    write_event(abi::CaptureKind::kCompletion, rnic, completion.qp_num, time,
-                std::as_bytes(std::span(&shown, 1)));
-}
-
-void CaptureWriter::write_wqe(std::uint32_t rnic, std::uint32_t qpn, const abi::CapturedWqe& wqe,
-                              TimeNs time) {
-    write_event(abi::CaptureKind::kWqe, rnic, qpn, time, std::as_bytes(std::span(&wqe, 1)));
-}
-
-void CaptureWriter::write_event(abi::CaptureKind kind, std::uint32_t rnic, std::uint32_t qpn, TimeNs time,
-                                std::span<const std::byte> bytes) {
+void CaptureWriter::write_event(abi::CaptureKind kind, const EventOf& of, std::span<const std::byte> bytes) {
     abi::CaptureRecord header{};
-    header.rnic = static_cast<std::uint16_t>(rnic);
-    header.time_ns = time;
-    header.qpn = qpn;
-    header.state = abi::kNoState;
+    header.rnic = static_cast<std::uint16_t>(of.rnic);
+    header.time_ns = of.time;
+    header.qpn = of.qpn;
+    header.state = of.state;
     header.kind = kind;
     for (std::size_t i = 0; i < kMaxCaptures; ++i) {
         const PacketCapture* const capture = captures_[i];
-        if (capture == nullptr || !capture->has_completions || (capture->rnics >> rnic & 1U) == 0) {
+        if (capture == nullptr || !capture->has_completions || (capture->rnics >> of.rnic & 1U) == 0) {
             continue;
         }
-        if ((capture->filters & abi::kFilterOwnQp) == 0 || capture->qpn == qpn) {
+        if ((capture->filters & abi::kFilterOwnQp) == 0 || capture->qpn == of.qpn) {
             (void)append(i, header, bytes);
         }
     }

@@ -26,7 +26,7 @@ struct PacketCapture {
     std::uint64_t rnics = 0;  // bit n: Device::index n
     std::uint32_t snap_bytes = 0;
     std::uint32_t filters = 0;     // abi::CaptureFilter
-    bool has_completions = false;  // and WQEs
+    bool has_completions = false;  // and what else is no packet
     std::uint32_t qpn = 0;
     std::uint8_t opcode = 0;
     wire::Gid peer{};
@@ -52,7 +52,7 @@ class CaptureWriter {
     /// Returns whether one of them wants the packets of the device with that index.
     [[nodiscard]] bool is_capturing(std::uint32_t rnic) const { return (rnics_ >> rnic & 1U) != 0; }
 
-    /// Returns whether one of them wants WQEs and completions, too.
+    /// Returns whether one of them wants what is no packet, too.
     [[nodiscard]] bool is_tracing(std::uint32_t rnic) const { return (traced_rnics_ >> rnic & 1U) != 0; }
 
     /// A packet, as a record has it. Every pointer may be nullptr: it is not known, or there is none.
@@ -69,16 +69,36 @@ class CaptureWriter {
     using Records = std::array<abi::CaptureRecord*, kMaxCaptures>;
     /// Readers see the records when publish() is called; until then their fate may change.
     Records write(const Packet& packet, TimeNs time, bool is_sent, Fate fate);
-    /// A completion that was written to a CQ, into the captures that asked for them.
-    void write_completion(std::uint32_t rnic, const Completion& completion, TimeNs time);
-    /// The same of a WQE that the QP has taken out of a queue.
-    void write_wqe(std::uint32_t rnic, std::uint32_t qpn, const abi::CapturedWqe& wqe, TimeNs time);
+    /// Something beside a packet, into the captures that asked for such.
+    struct EventOf {
+        std::uint32_t rnic = 0;
+        std::uint32_t qpn = abi::kNoQp;
+        TimeNs time = 0;
+        std::uint8_t state = abi::kNoState;  // of the QP
+    };
+    void write(const EventOf& of, const abi::CapturedCompletion& shown) {
+        write_event(abi::CaptureKind::kCompletion, of, bytes_of(shown));
+    }
+    void write(const EventOf& of, const abi::CapturedWqe& shown) {
+        write_event(abi::CaptureKind::kWqe, of, bytes_of(shown));
+    }
+    void write(const EventOf& of, const abi::CapturedRate& shown) {
+        write_event(abi::CaptureKind::kRate, of, bytes_of(shown));
+    }
+    void write(const EventOf& of, const abi::CapturedTimer& shown) {
+        write_event(abi::CaptureKind::kTimer, of, bytes_of(shown));
+    }
+    void write(const EventOf& of, const abi::CapturedPause& shown) {
+        write_event(abi::CaptureKind::kPause, of, bytes_of(shown));
+    }
     void publish();
 
   private:
-    /// Something beside a packet, into the captures that asked for such.
-    void write_event(abi::CaptureKind kind, std::uint32_t rnic, std::uint32_t qpn, TimeNs time,
-                     std::span<const std::byte> bytes);
+    template <class Content>
+    static std::span<const std::byte> bytes_of(const Content& content) {
+        return std::as_bytes(std::span(&content, 1));
+    }
+    void write_event(abi::CaptureKind kind, const EventOf& of, std::span<const std::byte> bytes);
     /// To the capture with that index. Returns nullptr if there is no room, which is counted.
     abi::CaptureRecord* append(std::size_t index, abi::CaptureRecord& header,
                                std::span<const std::byte> bytes);

@@ -11,6 +11,7 @@
 #include "dataplane/worker/slot_table.h"
 #include "dataplane/worker/timer_wheel.h"
 #include "os/event_socket.h"
+#include "rnic/qp/captured_work.h"
 #include "rnic/qp/qp.h"
 #include "rnic/wire/packet_view.h"
 
@@ -63,6 +64,7 @@ struct QpSlot {
         std::uint32_t sends = 0;
         std::uint32_t receives = 0;
     } seen_wqes;
+    RateWatch seen_rate;  // the same
 };
 
 /// Pages that a worker may need to take in a QP: the control thread allocates, a worker never does. Pages

@@ -10,7 +10,17 @@ namespace urnic::dataplane {
 
 namespace {
 
-NotifyingSrq* srq_of(const QpSlot& slot) { return static_cast<NotifyingSrq*>(slot.qp->config().srq); }
+/// Those that the QP takes receives from: none, its own, or all of its XRC domain.
+template <class Function>
+void for_each_srq(const QpSlot& slot, Function function) {
+    const QpConfig& config = slot.qp->config();
+    if (config.srq != nullptr) {
+        function(static_cast<NotifyingSrq&>(*config.srq));
+    } else if (config.xrc_srqs != nullptr) [[unlikely]] {
+        config.xrc_srqs->for_each(
+            [&function](SharedRecvQueue& srq) { function(static_cast<NotifyingSrq&>(srq)); });
+    }
+}
 
 }  // namespace
 
@@ -59,32 +69,56 @@ void WorkerCapture::sent(const Packet& packet, const Counters& counters) {
     retransmitted_before_ = counters.retrans_pkts.value();
 }
 
-void WorkerCapture::completed(std::uint32_t rnic, const Completion& completion) {
+// The answers to a packet are seen together with it: the reader puts them in the order of time.
+template <class Content>
+void WorkerCapture::write(const CaptureWriter::EventOf& of, const Content& content) {
     settle();
-    writer_.write_completion(rnic, completion, clock_.now());
+    writer_.write(of, content);
     if (!is_receiving_) {
         writer_.publish();
     }
 }
 
+void WorkerCapture::completed(std::uint32_t rnic, const Qp& qp, const Completion& completion) {
+    write({rnic, completion.qp_num, clock_.now(), static_cast<std::uint8_t>(qp.state())},
+          captured_completion(completion));
+}
+
+void WorkerCapture::timer_expired(std::uint32_t rnic, const Qp& qp, const TimerExpiry& expiry) {
+    write({rnic, qp.qp_num(), event_time(), static_cast<std::uint8_t>(qp.state())}, captured_timer(expiry));
+}
+
+void WorkerCapture::paused(std::uint32_t rnic, std::uint8_t paused, std::uint8_t resumed, bool is_sent) {
+    abi::CapturedPause shown{};
+    shown.paused = paused;
+    shown.resumed = resumed;
+    shown.is_sent = is_sent ? 1 : 0;
+    write({.rnic = rnic, .time = event_time()}, shown);
+}
+
 void WorkerCapture::begin_look(QpSlot& slot) {
     slot.seen_wqes = {slot.qp->sends_taken(), slot.qp->config().rq.next()};
-    if (NotifyingSrq* const srq = srq_of(slot); srq != nullptr) {
-        srq->seen_receives = srq->next();
-    }
+    slot.seen_rate.begin(slot.qp->flow());
+    for_each_srq(slot, [](NotifyingSrq& srq) { srq.seen_receives = srq.next(); });
 }
 
 void WorkerCapture::look_at(std::uint32_t rnic, QpSlot& slot) {
-    if (!writer_.is_tracing(rnic) || !has_new_wqes(slot)) {
+    if (!writer_.is_tracing(rnic)) {
+        return;
+    }
+    if (slot.seen_rate.has_changed(slot.qp->flow())) [[unlikely]] {
+        note_rate(rnic, slot);
+    }
+    if (!has_new_wqes(slot)) {
         return;
     }
     settle();
     const QpState state = slot.qp->state();
     if (state != QpState::kErr && state != QpState::kSqe) {
-        note_sends(rnic, slot, is_receiving_ ? received_at_ : clock_.now());
+        note_sends(rnic, slot, event_time());
     }
     if (state != QpState::kErr) {
-        note_receives(rnic, slot, is_receiving_ ? received_at_ : clock_.now());
+        note_receives(rnic, slot, event_time());
     }
     const std::uint32_t seen_sends = slot.seen_wqes.sends;
     begin_look(slot);
@@ -98,28 +132,34 @@ void WorkerCapture::look_at(std::uint32_t rnic, QpSlot& slot) {
 
 // What is not ahead is not new: a datagram that a pause keeps back is taken twice.
 bool WorkerCapture::has_new_wqes(const QpSlot& slot) const {
-    const NotifyingSrq* const srq = srq_of(slot);
-    return is_ahead(slot.qp->sends_taken(), slot.seen_wqes.sends) ||
-           slot.qp->config().rq.next() != slot.seen_wqes.receives ||
-           (srq != nullptr && srq->next() != srq->seen_receives);
+    bool has_receives = slot.qp->config().rq.next() != slot.seen_wqes.receives;
+    for_each_srq(slot, [&](const NotifyingSrq& srq) { has_receives |= srq.next() != srq.seen_receives; });
+    return has_receives || is_ahead(slot.qp->sends_taken(), slot.seen_wqes.sends);
+}
+
+void WorkerCapture::note_rate(std::uint32_t rnic, QpSlot& slot) {
+    if (const auto shown = slot.seen_rate.look(slot.qp->flow())) {
+        write({rnic, slot.qp->qp_num(), event_time(), static_cast<std::uint8_t>(slot.qp->state())}, *shown);
+    }
 }
 
 void WorkerCapture::note_sends(std::uint32_t rnic, const QpSlot& slot, TimeNs time) {
     const Qp& qp = *slot.qp;
     for (std::uint32_t index = slot.seen_wqes.sends; is_ahead(qp.sends_taken(), index); ++index) {
-        writer_.write_wqe(rnic, qp.qp_num(), captured_send(qp, index), time);
+        writer_.write({rnic, qp.qp_num(), time}, captured_send(qp, index));
     }
 }
 
 void WorkerCapture::note_receives(std::uint32_t rnic, const QpSlot& slot, TimeNs time) {
-    const NotifyingSrq* const srq = srq_of(slot);
-    const std::uint32_t end = srq != nullptr ? srq->next() : slot.qp->config().rq.next();
-    abi::CapturedWqe wqe{};
-    wqe.is_recv = 1;
-    wqe.wqe_index = srq != nullptr ? srq->seen_receives : slot.seen_wqes.receives;
-    for (; wqe.wqe_index != end; ++wqe.wqe_index) {
-        writer_.write_wqe(rnic, slot.qp->qp_num(), wqe, time);
-    }
+    const auto note = [&](std::uint32_t begin, std::uint32_t end) {
+        abi::CapturedWqe wqe{};
+        wqe.is_recv = 1;
+        for (wqe.wqe_index = begin; wqe.wqe_index != end; ++wqe.wqe_index) {
+            writer_.write({rnic, slot.qp->qp_num(), time}, wqe);
+        }
+    };
+    note(slot.seen_wqes.receives, slot.qp->config().rq.next());
+    for_each_srq(slot, [&](const NotifyingSrq& srq) { note(srq.seen_receives, srq.next()); });
 }
 
 // A requester counts a retransmission behind its transmit(), and nobody else does in between.

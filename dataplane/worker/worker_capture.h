@@ -36,12 +36,18 @@ class WorkerCapture {
     /// published by the next call of any of these.
     void sent(const Packet& packet, const Counters& counters);
     /// Tells of the WQEs that have left the queues of that device's QP since the last call, and were not
-    /// flushed. To be called behind each turn of it, and before it is told of what follows from a WQE.
+    /// flushed, and of a change of its rate. To be called behind each turn of it, and before it is told of
+    /// what follows from a WQE.
     void look_at(std::uint32_t rnic, QpSlot& slot);
     /// Only what leaves them from now on counts.
     static void begin_look(QpSlot& slot);
     /// A completion was written to a CQ.
-    void completed(std::uint32_t rnic, const Completion& completion);
+    void completed(std::uint32_t rnic, const Qp& qp, const Completion& completion);
+    /// A timer of the QP expired.
+    void timer_expired(std::uint32_t rnic, const Qp& qp, const TimerExpiry& expiry);
+    /// Priorities of the device's port were paused or resumed (PFC), by the other end of its link or, with
+    /// `is_sent`, by itself.
+    void paused(std::uint32_t rnic, std::uint8_t paused, std::uint8_t resumed, bool is_sent);
     /// Publishes what is not published yet. To be called in each round.
     void settle() {
         if (pending_counters_ != nullptr) {
@@ -51,7 +57,11 @@ class WorkerCapture {
 
   private:
     void publish_pending();
+    template <class Content>
+    void write(const CaptureWriter::EventOf& of, const Content& content);
+    [[nodiscard]] TimeNs event_time() { return is_receiving_ ? received_at_ : clock_.now(); }
     [[nodiscard]] bool has_new_wqes(const QpSlot& slot) const;
+    void note_rate(std::uint32_t rnic, QpSlot& slot);
     void note_sends(std::uint32_t rnic, const QpSlot& slot, TimeNs time);
     void note_receives(std::uint32_t rnic, const QpSlot& slot, TimeNs time);
 

@@ -74,7 +74,7 @@ struct Worker::Impl {
     bool apply_pfc_state();
     [[nodiscard]] bool apply_pfc_state(WorkerDevice& worker_device);
     /// Sends a pause frame when what waits in the port has crossed a threshold.
-    void send_pfc(WorkerDevice& worker_device) const;
+    void send_pfc(WorkerDevice& worker_device);
     bool expire_timers();
     /// Returns whether some QP ran and had room to send.
     bool run_qps();

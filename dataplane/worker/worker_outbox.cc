@@ -228,9 +228,15 @@ bool WorkerOutbox::complete(CompletionQueue& cq, const Completion& completion) {
         ++counters_.cq_overrun;
     } else if (capture_ != nullptr) [[unlikely]] {
         capture_->look_at(rnic_, *slot_);
-        capture_->completed(rnic_, completion);
+        capture_->completed(rnic_, *slot_->qp, completion);
     }
     return taken || notifying.ignore_overrun;
+}
+
+void WorkerOutbox::timer_expired(Qp& qp, const TimerExpiry& expiry) {
+    if (capture_ != nullptr) {
+        capture_->timer_expired(rnic_, qp, expiry);
+    }
 }
 
 void WorkerOutbox::event(Qp& qp, AsyncEventType type) {

@@ -87,6 +87,7 @@ class WorkerOutbox final : private Outbox {
     [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
     void event(Qp& qp, AsyncEventType type) override;
     void srq_event(SharedRecvQueue& srq, AsyncEventType type) override;
+    void timer_expired(Qp& qp, const TimerExpiry& expiry) override;
     [[nodiscard]] TimeNs clock(TimeNs now) const override { return use_protocol_time_ ? now : now_; }
 
   private:

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "rnic/qp/captured_work.h"
-
 namespace urnic::trace {
 
 namespace {
@@ -67,7 +65,14 @@ void EngineTrace::completed(TimeNs now, const std::string& host, const Qp& qp, c
     }
     settle();
     look_at(now, host, qp);
+    if (qp.state() == QpState::kErr) events_.add_error_state(host, qp.qp_num(), now);
     events_.add_completion(host, qp.qp_num(), now, captured_completion(completion));
+}
+
+void EngineTrace::timer_expired(TimeNs now, const std::string& host, const Qp& qp,
+                                const TimerExpiry& expiry) {
+    settle();
+    events_.add_timer(host, qp.qp_num(), now, captured_timer(expiry));
 }
 
 void EngineTrace::progressed(TimeNs now, const std::string& host, const Qp& qp) { look_at(now, host, qp); }
@@ -75,6 +80,12 @@ void EngineTrace::progressed(TimeNs now, const std::string& host, const Qp& qp) 
 /// A queue that is behind what was seen of it was emptied by RESET.
 void EngineTrace::look_at(TimeNs now, const std::string& host, const Qp& qp) {
     Taken& taken = taken_[fmt::format("{}/{}", host, qp.qp_num())];
+    if (taken.rate.has_changed(qp.flow())) {
+        if (const auto rate = taken.rate.look(qp.flow())) {
+            settle();
+            events_.add_rate(host, qp.qp_num(), now, *rate);
+        }
+    }
     const std::uint32_t sends = qp.sends_taken();
     const std::uint32_t receives = qp.config().rq.next();
     if (sends == taken.sends && receives == taken.receives) return;
@@ -92,7 +103,8 @@ void EngineTrace::look_at(TimeNs now, const std::string& host, const Qp& qp) {
         wqe.wqe_index = taken.receives;
         events_.add_wqe(host, qp.qp_num(), now, wqe);
     }
-    taken = {sends, receives};
+    taken.sends = sends;
+    taken.receives = receives;
 }
 
 }  // namespace urnic::trace

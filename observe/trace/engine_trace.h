@@ -11,6 +11,7 @@
 
 #include "observe/trace/packet_trace.h"
 #include "rnic/device/packet_fate.h"
+#include "rnic/qp/captured_work.h"
 #include "rnic/qp/qp_watcher.h"
 
 namespace urnic::trace {
@@ -30,6 +31,7 @@ class EngineTrace final : public QpWatcher {
     void begin_receive(const Qp& qp, std::uint32_t held) override;
     void end_receive(TimeNs now, const std::string& host, const Packet& packet, std::uint32_t held) override;
     void completed(TimeNs now, const std::string& host, const Qp& qp, const Completion& completion) override;
+    void timer_expired(TimeNs now, const std::string& host, const Qp& qp, const TimerExpiry& expiry) override;
     void progressed(TimeNs now, const std::string& host, const Qp& qp) override;
     /// Whether the packet that was sent last went before is known once its QP continues. To be called in the
     /// end.
@@ -39,6 +41,7 @@ class EngineTrace final : public QpWatcher {
     struct Taken {
         std::uint32_t sends = 0;
         std::uint32_t receives = 0;
+        RateWatch rate;
     };
     void look_at(TimeNs now, const std::string& host, const Qp& qp);
 

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "abi/verbs_values.h"
 #include "base/address_text.h"
 #include "base/psn.h"
 #include "rnic/wire/dissect/ib/transport.h"
@@ -52,116 +51,21 @@ std::string nak_name(std::uint8_t syndrome) {
     return name == nullptr ? "reserved" : std::string_view(name).substr(sizeof "NAK").data();
 }
 
-/// ibv_wc_status without its prefix.
-const char* status_name(std::uint8_t status) {
-    switch (static_cast<WcStatus>(status)) {
-        case WcStatus::kSuccess:
-            return "SUCCESS";
-        case WcStatus::kLocLenErr:
-            return "LOC_LEN_ERR";
-        case WcStatus::kLocQpOpErr:
-            return "LOC_QP_OP_ERR";
-        case WcStatus::kLocProtErr:
-            return "LOC_PROT_ERR";
-        case WcStatus::kWrFlushErr:
-            return "WR_FLUSH_ERR";
-        case WcStatus::kMwBindErr:
-            return "MW_BIND_ERR";
-        case WcStatus::kBadRespErr:
-            return "BAD_RESP_ERR";
-        case WcStatus::kLocAccessErr:
-            return "LOC_ACCESS_ERR";
-        case WcStatus::kRemInvReqErr:
-            return "REM_INV_REQ_ERR";
-        case WcStatus::kRemAccessErr:
-            return "REM_ACCESS_ERR";
-        case WcStatus::kRemOpErr:
-            return "REM_OP_ERR";
-        case WcStatus::kRetryExcErr:
-            return "RETRY_EXC_ERR";
-        case WcStatus::kRnrRetryExcErr:
-            return "RNR_RETRY_EXC_ERR";
-        case WcStatus::kRemAbortErr:
-            return "REM_ABORT_ERR";
-        case WcStatus::kFatalErr:
-            return "FATAL_ERR";
-        case WcStatus::kGeneralErr:
-            return "GENERAL_ERR";
-    }
-    return "unknown";
-}
-
-/// ibv_wr_opcode without its prefix.
-const char* request_name(std::uint8_t opcode) {
-    switch (static_cast<WrOpcode>(opcode)) {
-        case WrOpcode::kWrite:
-            return "RDMA_WRITE";
-        case WrOpcode::kWriteWithImm:
-            return "RDMA_WRITE_WITH_IMM";
-        case WrOpcode::kSend:
-            return "SEND";
-        case WrOpcode::kSendWithImm:
-            return "SEND_WITH_IMM";
-        case WrOpcode::kRead:
-            return "RDMA_READ";
-        case WrOpcode::kCompareSwap:
-            return "ATOMIC_CMP_AND_SWP";
-        case WrOpcode::kFetchAdd:
-            return "ATOMIC_FETCH_AND_ADD";
-        case WrOpcode::kLocalInvalidate:
-            return "LOCAL_INV";
-        case WrOpcode::kBindMw:
-            return "BIND_MW";
-        case WrOpcode::kSendWithInvalidate:
-            return "SEND_WITH_INV";
-        case WrOpcode::kFlush:
-            return "FLUSH";
-        case WrOpcode::kAtomicWrite:
-            return "ATOMIC_WRITE";
-    }
-    return "unknown";
-}
-
-/// ibv_wc_opcode without its prefix.
-const char* work_name(std::uint8_t opcode) {
-    switch (static_cast<WcOpcode>(opcode)) {
-        case WcOpcode::kSend:
-            return "SEND";
-        case WcOpcode::kRdmaWrite:
-            return "RDMA_WRITE";
-        case WcOpcode::kRdmaRead:
-            return "RDMA_READ";
-        case WcOpcode::kCompSwap:
-            return "COMP_SWAP";
-        case WcOpcode::kFetchAdd:
-            return "FETCH_ADD";
-        case WcOpcode::kBindMw:
-            return "BIND_MW";
-        case WcOpcode::kLocalInv:
-            return "LOCAL_INV";
-        case WcOpcode::kFlush:
-            return "FLUSH";
-        case WcOpcode::kAtomicWrite:
-            return "ATOMIC_WRITE";
-        case WcOpcode::kRecv:
-            return "RECV";
-        case WcOpcode::kRecvRdmaWithImm:
-            return "RECV_RDMA_WITH_IMM";
-    }
-    return "unknown";
-}
-
 }  // namespace
 
 bool PacketTrace::is_wanted(const std::string& device, std::uint32_t qpn) const {
     return targets_.empty() || std::any_of(targets_.begin(), targets_.end(), [&](const Target& target) {
-               return target.device == device && (target.qpn == 0 || target.qpn == qpn);
+               return target.device == device && (target.qpn == 0 || qpn == 0 || target.qpn == qpn);
            });
 }
 
-void PacketTrace::emit(const Seen& seen, const char* name, Json data) {
-    output_.add({seen.time_ns, seen.group, name, std::move(data)});
+void PacketTrace::emit(std::uint64_t time_ns, const std::string& group, const char* name, Json data) {
+    output_.add({time_ns, group, name, std::move(data)});
     ++events_;
+}
+
+void PacketTrace::emit(const Seen& seen, const char* name, Json data) {
+    emit(seen.time_ns, seen.group, name, std::move(data));
 }
 
 void PacketTrace::add(const CapturedFrame& frame) {
@@ -215,44 +119,6 @@ void PacketTrace::add_seen(Seen& seen, const std::string& device, std::uint32_t 
     } else {
         on_received(seen, qp);
     }
-}
-
-void PacketTrace::add_completion(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns,
-                                 const abi::CapturedCompletion& completion) {
-    if (!is_wanted(device, qpn)) return;
-    Json data = {{"queue", completion.is_recv != 0 ? "receive" : "send"},
-                 {"wqe_index", completion.wqe_index},
-                 {"status", status_name(completion.status)}};
-    // A completion with an error says neither (ibv_poll_cq(3)).
-    if (completion.status == static_cast<std::uint8_t>(WcStatus::kSuccess)) {
-        data["opcode"] = work_name(completion.opcode);
-        data["byte_len"] = completion.byte_len;
-    }
-    if (completion.is_solicited != 0) data["solicited"] = true;
-    output_.add({time_ns, fmt::format("{}/{:#x}", device, qpn), "completion_written", std::move(data)});
-    ++events_;
-}
-
-void PacketTrace::add_wqe(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns,
-                          const abi::CapturedWqe& wqe) {
-    if (!is_wanted(device, qpn)) return;
-    Json data = {{"queue", wqe.is_recv != 0 ? "receive" : "send"}, {"wqe_index", wqe.wqe_index}};
-    if (wqe.is_recv == 0) {
-        if (wqe.is_reused == 0) {
-            data["opcode"] = request_name(wqe.opcode);
-            data["length"] = wqe.length_bytes;
-        }
-        data["psn"] = wqe.first_psn;
-    }
-    const std::string group = fmt::format("{}/{:#x}", device, qpn);
-    if (wqe.is_recv == 0) {
-        std::deque<FetchedSend>& fetched = qps_[group].fetched;
-        // Of PSNs that were left, by RESET, nothing is taken any more.
-        if (fetched.size() == kMostMessages) fetched.clear();
-        fetched.push_back({wqe.first_psn, time_ns});
-    }
-    output_.add({time_ns, group, "wqe_fetched", std::move(data)});
-    ++events_;
 }
 
 void PacketTrace::on_sent(const Seen& seen, QueuePair& qp) {

@@ -65,6 +65,16 @@ class PacketTrace {
     /// A WQE that the RNIC took out of its queue.
     void add_wqe(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns,
                  const abi::CapturedWqe& wqe);
+    /// A QP may send at another rate.
+    void add_rate(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns,
+                  const abi::CapturedRate& rate);
+    /// A timer of a requester expired.
+    void add_timer(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns,
+                   const abi::CapturedTimer& timer);
+    /// PFC, of the RNIC and no QP. What is paused already is not said again.
+    void add_pause(const std::string& device, std::uint64_t time_ns, const abi::CapturedPause& pause);
+    /// The QP is in ERR, though no packet tells of it.
+    void add_error_state(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns);
     [[nodiscard]] std::uint64_t events() const { return events_; }
 
   private:
@@ -99,7 +109,13 @@ class PacketTrace {
     };
     static constexpr std::size_t kMostMessages = 65536;
 
+    struct PausedPriorities {
+        std::uint8_t received = 0;
+        std::uint8_t sent = 0;
+    };
+
     [[nodiscard]] bool is_wanted(const std::string& device, std::uint32_t qpn) const;
+    void emit(std::uint64_t time_ns, const std::string& group, const char* name, nlohmann::ordered_json data);
     void add_seen(Seen& seen, const std::string& device, std::uint32_t qpn);
     void emit(const Seen& seen, const char* name, nlohmann::ordered_json data);
     void on_sent(const Seen& seen, QueuePair& qp);
@@ -113,6 +129,7 @@ class PacketTrace {
     TraceOutput& output_;
     std::vector<Target> targets_;
     std::unordered_map<std::string, QueuePair> qps_;
+    std::unordered_map<std::string, PausedPriorities> paused_;
     std::uint64_t events_ = 0;
 };
 

@@ -55,6 +55,9 @@ bool add_record(PacketTrace& events, const RecordSource& source, const CaptureRi
             return add_packet(events, source, record, time_ns);
         case abi::CaptureKind::kCompletion: {
             const auto completion = work_of<abi::CapturedCompletion>(record);
+            if (completion && record.header.state == static_cast<std::uint8_t>(QpState::kErr)) {
+                events.add_error_state(source.device, qpn, time_ns);
+            }
             if (completion) events.add_completion(source.device, qpn, time_ns, *completion);
             return completion.has_value();
         }
@@ -62,6 +65,23 @@ bool add_record(PacketTrace& events, const RecordSource& source, const CaptureRi
             const auto wqe = work_of<abi::CapturedWqe>(record);
             if (wqe) events.add_wqe(source.device, qpn, time_ns, *wqe);
             return wqe.has_value();
+        }
+        case abi::CaptureKind::kRate: {
+            const auto rate = work_of<abi::CapturedRate>(record);
+            if (!rate || static_cast<std::size_t>(rate->cause) >= std::size(abi::kRateCauses)) return false;
+            events.add_rate(source.device, qpn, time_ns, *rate);
+            return true;
+        }
+        case abi::CaptureKind::kTimer: {
+            const auto timer = work_of<abi::CapturedTimer>(record);
+            if (!timer || timer->timer >= std::size(abi::kTimerNames)) return false;
+            events.add_timer(source.device, qpn, time_ns, *timer);
+            return true;
+        }
+        case abi::CaptureKind::kPause: {
+            const auto pause = work_of<abi::CapturedPause>(record);
+            if (pause) events.add_pause(source.device, time_ns, *pause);
+            return pause.has_value();
         }
     }
     return false;

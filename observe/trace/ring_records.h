@@ -16,7 +16,7 @@ struct RecordSource {
     wire::LinkLayer link = wire::LinkLayer::kEthernet;
 };
 
-/// What became of a packet, a WQE or a completion; of a packet of no QP here that it passed. `time_ns`: of
+/// Any record of abi::CaptureKind; of a packet of no QP here that it passed. `time_ns`: of
 /// the record, in the time of the trace. false: it makes no sense, and is left out.
 bool add_record(PacketTrace& events, const RecordSource& source, const CaptureRingReader::Record& record,
                 std::uint64_t time_ns);

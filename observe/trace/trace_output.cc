@@ -98,6 +98,26 @@ void PerfettoJson::add(const Event& event) {
                {"args", {{"packets", event.data.at("packets_in_flight")}}}});
         return;
     }
+    if (event.name == "rate_changed") {
+        constexpr double kBitsPerMbit = 1e6;
+        write({{"ph", "C"},
+               {"name", "rate " + event.group},
+               {"pid", track.process},
+               {"ts", time_us},
+               {"args", {{"Mbit/s", event.data.value("bits_per_s", 0.0) / kBitsPerMbit}}}});
+    }
+    if (event.name == "pfc_paused" || event.name == "pfc_resumed") {
+        const auto priority = event.data.at("priority").get<int>();
+        const auto direction = event.data.at("direction").get<std::string>();
+        write({{"ph", event.name == "pfc_paused" ? "b" : "e"},
+               {"cat", "pfc"},
+               {"id", fmt::format("{} {} {}", event.group, direction, priority)},
+               {"name", fmt::format("priority {} paused ({})", priority, direction)},
+               {"pid", track.process},
+               {"tid", track.thread},
+               {"ts", time_us}});
+        return;
+    }
     const std::string opcode = event.data.value("opcode", "");
     write({{"ph", "i"},
            {"s", "t"},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include "observe/view/connection_facts.h"
@@ -189,12 +190,41 @@ void look_at_errors(const Case& of) {
     }
 }
 
+std::string device_of(const Connection& connection) {
+    return connection.name.substr(0, connection.name.rfind('/'));
+}
+
+/// Several QPs of one RNIC answer marks in the same time: their senders meet in front of it.
+void look_at_incast(const Case& of) {
+    const Places& sent = of.facts.of(Kind::kCnpSent);
+    if (sent.empty()) return;
+    const std::string device = device_of(of.connection);
+    const auto& connections = of.log.connections();
+    const auto senders = std::count_if(connections.begin(), connections.end(), [&](const Connection& one) {
+        return one.first_cnp_sent_ms <= one.last_cnp_sent_ms &&
+               one.first_cnp_sent_ms <= of.connection.last_cnp_sent_ms &&
+               one.last_cnp_sent_ms >= of.connection.first_cnp_sent_ms && device_of(one) == device;
+    });
+    if (senders < 2) return;
+    of.find(
+        "incast", Severity::kWarning, sent,
+        fmt::format("Incast: {} QPs of this RNIC get packets with marks of congestion at the same time, so "
+                    "their senders meet in front of it.",
+                    senders));
+}
+
 void look_at_congestion(const Case& of) {
     const Places& received = of.facts.of(Kind::kCnpReceived);
     if (!received.empty()) {
+        double lowest = -1;
+        for (const std::size_t place : of.facts.of(Kind::kRate)) {
+            const double rate = of.connection.events[place].value;
+            if (rate > 0 && (lowest < 0 || rate < lowest)) lowest = rate;
+        }
         of.find("cnps_cut_rate", Severity::kWarning, received,
-                fmt::format("The network is congested: {} cut the rate of this QP.",
-                            counted(received.size(), "CNP", "CNPs")));
+                fmt::format("The network is congested: {} cut the rate of this QP{}.",
+                            counted(received.size(), "CNP", "CNPs"),
+                            lowest < 0 ? "" : fmt::format(", to {:.1f} Mbit/s at the least", lowest)));
     }
     const Places& sent = of.facts.of(Kind::kCnpSent);
     if (!sent.empty()) {
@@ -202,6 +232,40 @@ void look_at_congestion(const Case& of) {
                 fmt::format("Packets arrive with marks of congestion (ECN CE): {} went to their sender.",
                             counted(sent.size(), "CNP", "CNPs")));
     }
+}
+
+/// Pauses that the other end of the link asks for; the QP is held up if it has that priority.
+void look_at_pauses(const Case& of) {
+    constexpr double kPercent = 100;
+    constexpr std::size_t kPriorities = 8;
+    std::array<double, kPriorities> since{};
+    since.fill(-1);
+    std::array<double, kPriorities> paused_ms{};
+    Places begins;
+    for (std::size_t place = 0; place < of.connection.events.size(); ++place) {
+        const Event& event = of.connection.events[place];
+        const bool is_pause = event.kind == Kind::kPaused;
+        if ((!is_pause && event.kind != Kind::kResumed) || of.log.text_of(event) != "received") continue;
+        double& begin = since[static_cast<std::size_t>(event.value)];
+        if (is_pause) {
+            if (begin < 0) begin = std::max(event.time_ms, of.facts.begin_ms);
+            begins.push_back(place);
+        } else if (begin >= 0) {
+            paused_ms[static_cast<std::size_t>(event.value)] += std::max(event.time_ms - begin, 0.0);
+            begin = -1;
+        }
+    }
+    if (begins.empty()) return;
+    for (std::size_t priority = 0; priority < kPriorities; ++priority) {
+        if (since[priority] >= 0) paused_ms[priority] += std::max(of.facts.end_ms - since[priority], 0.0);
+    }
+    const auto* const most = std::max_element(paused_ms.begin(), paused_ms.end());
+    of.find(
+        "paused", Severity::kWarning, begins,
+        fmt::format("The other end of the link stops this RNIC (PFC): {}, priority {} for {:.0f} % of the "
+                    "time ({:.3f} ms).",
+                    counted(begins.size(), "pause", "pauses"), most - paused_ms.begin(),
+                    of.facts.span_ms() > 0 ? *most / of.facts.span_ms() * kPercent : 0, *most));
 }
 
 /// What a counter of `urnic status` says of the network or of the peer.
@@ -268,6 +332,8 @@ std::vector<Finding> diagnose(const EventLog& log, const Connection& connection,
     look_at_rnr_waits(of);
     look_at_duplicates(of);
     look_at_congestion(of);
+    look_at_incast(of);
+    look_at_pauses(of);
     look_at_drops(of);
     look_at_latency(of);
     std::stable_sort(findings.begin(), findings.end(),

@@ -17,6 +17,7 @@ constexpr std::uint32_t kPsns = 1U << 24U;
 constexpr double kUsPerMs = 1e3;
 constexpr double kNsPerUs = 1e3;
 constexpr double kNsPerMs = 1e6;
+constexpr double kBitsPerMbit = 1e6;
 constexpr std::size_t kMostTexts = 1'000;
 
 /// Something else, or a number that no PSN, length or time is: nothing.
@@ -89,7 +90,63 @@ EventLog::Known* EventLog::known(const std::string& group) {
     Known& made = known_[group];
     made.index = connections_.size();
     connections_.emplace_back().name = group;
+    const auto paused = paused_.find(group.substr(0, group.rfind('/')));
+    if (paused != paused_.end()) {
+        for (const Event& event : paused->second) push(connections_.back(), event);
+    }
     return &made;
+}
+
+void EventLog::push(Connection& connection, const Event& event) {
+    if (events_ == kMostEvents) {
+        ++beyond_;
+        return;
+    }
+    connection.events.push_back(event);
+    ++events_;
+}
+
+void EventLog::add_pause(double time_ms, const std::string& device, bool is_paused, const Json& data) {
+    constexpr double kPriorities = 8;
+    Event event;
+    event.time_ms = time_ms;
+    event.kind = is_paused ? Kind::kPaused : Kind::kResumed;
+    std::string direction;
+    if (!data.is_object() || !take_number(data, "priority", event.value) || event.value >= kPriorities ||
+        !take_text(data, "direction", direction) || (direction != "received" && direction != "sent")) {
+        ++bad_;
+        return;
+    }
+    event.text = intern(direction);
+    if (paused_.size() == kMostConnections && !paused_.contains(device)) {
+        ++beyond_;
+        return;
+    }
+    std::vector<Event>& open = paused_[device];
+    open.erase(
+        std::remove_if(open.begin(), open.end(),
+                       [&](const Event& one) { return one.value == event.value && one.text == event.text; }),
+        open.end());
+    if (is_paused) open.push_back(event);
+    const std::string prefix = device + "/";
+    for (Connection& connection : connections_) {
+        if (connection.name.rfind(prefix, 0) == 0) push(connection, event);
+    }
+}
+
+bool EventLog::fill_rate(Event& event, const std::string& name, const Json& data) {
+    std::string text;
+    if (name == "rate_changed") {
+        event.kind = Kind::kRate;
+        if (!take_number(data, "bits_per_s", event.value)) event.value = 0;
+        event.value /= kBitsPerMbit;
+        if (!take_text(data, "cause", text)) return false;
+    } else {
+        event.kind = Kind::kTimer;
+        if (!take_text(data, "timer", text) || !take_number(data, "retries", event.value)) return false;
+    }
+    event.text = intern(text);
+    return true;
 }
 
 bool EventLog::fill_packet(Event& event, const std::string& name, const Json& data, Connection& connection) {
@@ -163,6 +220,9 @@ bool EventLog::fill(Event& event, const std::string& name, const Json& data, Kno
     } else if (name == "wqe_fetched" || name == "completion_written") {
         if (!fill_work(event, name, data)) return false;
         has_psn = event.kind == Kind::kFetched && event.side == Side::kRequester;
+    } else if (name == "rate_changed" || name == "timer_expired") {
+        if (!fill_rate(event, name, data)) return false;
+        has_psn = false;
     } else if (name == "ack_received") {
         event.kind = Kind::kAck;
         if (!take_psn(data, event.psn) || !take_number(data, "credits", event.value)) return false;
@@ -179,6 +239,11 @@ bool EventLog::fill(Event& event, const std::string& name, const Json& data, Kno
         has_psn = false;
         if (name == "cnp_sent" || name == "cnp_received") {
             event.kind = name == "cnp_sent" ? Kind::kCnpSent : Kind::kCnpReceived;
+            if (event.kind == Kind::kCnpSent) {
+                const bool is_first = connection.last_cnp_sent_ms < connection.first_cnp_sent_ms;
+                if (is_first) connection.first_cnp_sent_ms = event.time_ms;
+                connection.last_cnp_sent_ms = event.time_ms;
+            }
         } else if (name == "window_updated") {
             event.kind = Kind::kWindow;
             if (!take_number(data, "packets_in_flight", event.value)) return false;
@@ -211,6 +276,10 @@ void EventLog::add(double time_ms, const std::string& group, const std::string& 
         return;
     }
     if (texts_.empty()) (void)intern("");
+    if (name == "pfc_paused" || name == "pfc_resumed") {
+        add_pause(time_ms, group, name == "pfc_paused", data);
+        return;
+    }
     Known* const of = known(group);
     if (of == nullptr) {
         ++beyond_;
@@ -223,8 +292,7 @@ void EventLog::add(double time_ms, const std::string& group, const std::string& 
         ++bad_;
         return;
     }
-    connection.events.push_back(event);
-    ++events_;
+    push(connection, event);
 }
 
 bool EventLog::add_line(const Json& line) {

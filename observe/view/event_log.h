@@ -38,8 +38,12 @@ enum class Kind : std::uint8_t {
     kMessage,     // time: of its acknowledgement; value: microseconds since its first packet; text: opcode
     kFetched,     // a WQE was taken out of a queue; value: bytes; text: opcode
     kCompletion,  // value: bytes; text: status
+    kRate,        // the rate that the QP may send at changed; value: Mbit/s of frames, 0 for any; text: cause
+    kTimer,       // a requester's timer expired; value: retries used up before; text: which
+    kPaused,      // PFC, of the RNIC; value: priority; text: "received" or "sent"
+    kResumed,     // the same
 };
-inline constexpr std::size_t kKinds = 23;
+inline constexpr std::size_t kKinds = 27;
 
 /// Whose PSNs a packet counts in. Send queues are the requester's, receive queues the responder's.
 enum class Side : std::uint8_t { kRequester, kResponder };
@@ -60,7 +64,9 @@ struct Event {
 struct Connection {
     std::string name;  // "urnic0/0x11"
     std::int64_t peer_qpn = -1;
-    std::vector<Event> events;  // in the order of the file, which is that of time but for messages
+    double first_cnp_sent_ms = 0;
+    double last_cnp_sent_ms = -1;  // before the first: none was sent
+    std::vector<Event> events;     // in the order of the file, which is that of time but for messages
 };
 
 class EventLog {
@@ -108,11 +114,17 @@ class EventLog {
     bool fill_work(Event& event, const std::string& name, const nlohmann::ordered_json& data);
     bool fill_packet(Event& event, const std::string& name, const nlohmann::ordered_json& data,
                      Connection& connection);
+    bool fill_rate(Event& event, const std::string& name, const nlohmann::ordered_json& data);
+    /// Of an RNIC: goes to each of its QPs, to those that come later as long as it lasts.
+    void add_pause(double time_ms, const std::string& device, bool is_paused,
+                   const nlohmann::ordered_json& data);
+    void push(Connection& connection, const Event& event);
     std::uint32_t intern(const std::string& text);
     Known* known(const std::string& group);
 
     std::vector<Connection> connections_;
     std::unordered_map<std::string, Known> known_;
+    std::map<std::string, std::vector<Event>> paused_;  // by RNIC: what has not been resumed yet
     std::vector<std::string> texts_;
     std::unordered_map<std::string, std::uint32_t> text_numbers_;
     std::size_t events_ = 0;

@@ -5,6 +5,7 @@
 namespace urnic {
 
 void FlowRate::reset() {
+    ++starts_;
     is_limited_ = false;
     deadline_ = wait_until_ = kNever;
     pacer_.start(0);

@@ -50,6 +50,8 @@ class FlowRate {
     /// As it is now; settings() is not nullptr.
     [[nodiscard]] BitsPerSecond rate() const { return rate_.rate(settings_->rate); }
     [[nodiscard]] const congestion::RateControl& control() const { return rate_; }
+    /// How often it began at the full rate again, for new settings or RESET.
+    [[nodiscard]] std::uint32_t starts() const { return starts_; }
     /// CNPs honoured.
     [[nodiscard]] std::uint64_t cnps() const { return cnps_; }
 
@@ -63,6 +65,7 @@ class FlowRate {
     congestion::RateControl rate_;
     congestion::Pacer pacer_;
     std::uint64_t cnps_ = 0;
+    std::uint32_t starts_ = 0;
     TimeNs next_cnp_ns_ = 0;  // when the next one is on time
 };
 

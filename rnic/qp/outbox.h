@@ -16,6 +16,18 @@ namespace urnic {
 class Qp;
 class SharedRecvQueue;
 
+/// The timers of a requester, each of which sends something again when it expires.
+enum class RcTimer : std::uint8_t {
+    kAck,    // local ACK timeout: go back N, and a retry is used up (IBA 9.9.2.1.1)
+    kRnr,    // the wait that an RNR NAK asked for is over (IBA 9.7.5.2.8)
+    kProbe,  // something is overdue: what is missing alone (ProbeTimer)
+};
+struct TimerExpiry {
+    RcTimer timer;
+    std::uint8_t retries;      // used up before; of probes, which take none, those of the ACK timeout
+    std::uint8_t retry_limit;  // retry_cnt or rnr_retry of modify_qp
+};
+
 class Outbox {
   public:
     virtual ~Outbox() = default;
@@ -36,6 +48,9 @@ class Outbox {
     virtual void event(Qp& qp, AsyncEventType type) = 0;
     /// The same of an SRQ. Hosts that have no SRQs need not.
     virtual void srq_event(SharedRecvQueue& /*srq*/, AsyncEventType /*type*/) {}
+
+    /// A timer of the QP's requester has expired; what follows from that comes afterwards. For traces.
+    virtual void timer_expired(Qp& /*qp*/, const TimerExpiry& /*expiry*/) {}
 
     /// The wire's time when the QP's is `now`: rates are measured by it. They are the same where a QP's time
     /// never stands still.

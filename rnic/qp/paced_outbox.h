@@ -20,6 +20,7 @@ class PacedOutbox final : public Outbox {
     }
     void event(Qp& qp, AsyncEventType type) override { outbox_.event(qp, type); }
     void srq_event(SharedRecvQueue& srq, AsyncEventType type) override { outbox_.srq_event(srq, type); }
+    void timer_expired(Qp& qp, const TimerExpiry& expiry) override { outbox_.timer_expired(qp, expiry); }
     [[nodiscard]] TimeNs clock(TimeNs /*now*/) const override { return clock_; }
 
     [[nodiscard]] bool has_sent() const { return has_sent_; }

@@ -29,6 +29,9 @@ class QpWatcher {
     /// A completion was written to a CQ.
     virtual void completed(TimeNs now, const std::string& host, const Qp& qp,
                            const Completion& completion) = 0;
+    /// A timer of the QP's requester expired (Outbox).
+    virtual void timer_expired(TimeNs now, const std::string& host, const Qp& qp,
+                               const TimerExpiry& expiry) = 0;
     /// Behind Qp::progress().
     virtual void progressed(TimeNs now, const std::string& host, const Qp& qp) = 0;
 };

@@ -76,6 +76,14 @@ class XrcSrqTable {
     void add(SharedRecvQueue& srq);
     void remove(SharedRecvQueue& srq);
     [[nodiscard]] SharedRecvQueue* find(std::uint32_t number) const;
+    template <class Function>
+    void for_each(Function function) const {
+        for (SharedRecvQueue* srq : first_) {
+            for (; srq != nullptr; srq = srq->next_in_table_) {
+                function(*srq);
+            }
+        }
+    }
 
   private:
     // Numbers are handed out one after the other: the low bits spread them.

@@ -73,6 +73,10 @@ class Traces(InDirectory):
         self.assertEqual(names["retransmission"], run["summary"]["sent_again"])
         self.assertGreater(names["retransmission"], 0)
         self.assertEqual({event["group_id"].split("/")[0] for event in events}, {"h1", "h2", "h3"})
+        causes = {event["data"]["cause"] for event in events if event["name"] == "rdma:rate_changed"}
+        self.assertTrue({"cnp", "timer"} <= causes, causes)
+        expired = [event["data"] for event in events if event["name"] == "rdma:timer_expired"]
+        self.assertTrue(all(expiry["retries"] <= expiry["retry_limit"] for expiry in expired))
         # Every message of a flow is there from end to end.
         first = next(flow for flow in run["flows"] if flow["name"] == "f1.1")
         of_first = [event for event in events if event["group_id"].startswith("h1/")]
@@ -102,7 +106,8 @@ class Traces(InDirectory):
         self.assert_ok(result)
         events = self.check(file)
         names = collections.Counter(event["name"].removeprefix("rdma:") for event in events)
-        for name in ("wqe_fetched", "packet_sent", "packet_received", "ack_received", "completion_written", "message_acknowledged"):
+        for name in ("wqe_fetched", "packet_sent", "packet_received", "ack_received", "completion_written", "message_acknowledged",
+                     "timer_expired"):
             self.assertGreater(names[name], 0, name)
 
 

@@ -2,6 +2,7 @@
 comes. Quanta are of a link of 1 Mbit/s, so that one pause lasts half a minute: longer than any test looks.
 """
 
+import json
 import signal
 import socket
 import struct
@@ -117,6 +118,30 @@ class Pfc(harness.TestCase):
         if not netns.is_real_root():
             self.skipTest("AF_XDP needs root")
         self.check_priorities("af_xdp")
+
+    def test_a_trace_has_pauses(self):
+        self.begin(extra=SLOW + PATIENT)
+        file = self.a.dir / "events.ndjson"
+        tracer = harness.start([harness.URNIC, "trace", file, "--socket", self.a.socket])
+        self.addCleanup(harness.end_group, tracer)
+        stream = self.begin_stream(TCLASS[3])
+        self.link.count(3, 20)
+        has_event = lambda text: harness.wait_until(lambda: file.exists() and text in file.read_text(encoding="utf-8"))
+        self.assertTrue(has_event("packet_sent"))
+        self.link.pause({3: FOR_EVER})
+        self.expect(3, paused=True)
+        self.link.pause({3: 0})
+        self.expect(3, paused=False)
+        self.link.count(3, 50)
+        tracer.send_signal(signal.SIGINT)
+        self.assert_ok(harness.finish(tracer), "urnic trace")
+        events = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()[1:]]
+        pauses = [(event["group_id"], event["name"], event["data"]) for event in events if ":pfc_" in event["name"]]
+        data = {"priority": 3, "direction": "received"}
+        self.assertEqual(pauses, [("urnic0", "rdma:pfc_paused", data), ("urnic0", "rdma:pfc_resumed", data)])
+        self.assertIn(" paused: ", harness.run([harness.URNIC, "view", "--text", file]).out)
+        for process in stream:
+            self.assertIsNone(process.poll(), "a stream ended")
 
     def test_a_storm(self):
         """Somebody pauses all priorities for ever: the watchdog lets go, and counts."""

@@ -95,7 +95,7 @@ class Live(Traces):
             self.assertEqual(list(message), sorted(message))
         # What a program calls its work, often an address of its own, and its data are in no trace.
         shown = {key for event in events if event["name"] == "rdma:completion_written" for key in event["data"]}
-        self.assertLessEqual(shown, {"queue", "wqe_index", "status", "opcode", "byte_len", "solicited"})
+        self.assertLessEqual(shown, {"queue", "wqe_index", "status", "opcode", "byte_len", "solicited", "wr_id"})
 
     def of_queue(self, events, group, name, queue):
         return [event for event in events if event["group_id"] == group and event["name"] == "rdma:" + name

@@ -218,6 +218,12 @@ SimQp* SimDevice::find(std::uint32_t qp_num) {
     return nullptr;
 }
 
+void SimDevice::timer_expired(SimHost& host, const TimerExpiry& expiry) {
+    if (watcher != nullptr) {
+        watcher->timer_expired(now(), options_.name, host.qp(), expiry);
+    }
+}
+
 bool SimDevice::transmit(SimHost& from, const wire::Path& path, const wire::PacketHeader& header,
                          std::span<const MemoryPiece> pieces) {
     Frame& frame = network_.take_frame();

@@ -99,6 +99,7 @@ class SimDevice final : public NetworkNode, public SimWire {
     void wake(TimeNs now, std::uint64_t token) override;
     [[nodiscard]] TimeNs now() const override { return network_.now(); }
     [[nodiscard]] std::uint32_t room(const SimHost& /*from*/) const override { return network_.room(out_); }
+    void timer_expired(SimHost& host, const TimerExpiry& expiry) override;
     [[nodiscard]] bool transmit(SimHost& from, const wire::Path& path, const wire::PacketHeader& header,
                                 std::span<const MemoryPiece> pieces) override;
 

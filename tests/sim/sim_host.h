@@ -124,6 +124,7 @@ class SimHost : public Outbox {
                                 std::span<const MemoryPiece> pieces) override;
     [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
     void event(Qp& qp, AsyncEventType type) override;
+    void timer_expired(Qp& /*qp*/, const TimerExpiry& expiry) override { wire_.timer_expired(*this, expiry); }
     void srq_event(SharedRecvQueue& srq, AsyncEventType type) override;
 
     /// Packets that fit between two rounds of the worker.

@@ -24,6 +24,8 @@ class SimWire {
     [[nodiscard]] virtual bool transmit(SimHost& from, const wire::Path& path,
                                         const wire::PacketHeader& header,
                                         std::span<const MemoryPiece> pieces) = 0;
+    /// As Outbox::timer_expired().
+    virtual void timer_expired(SimHost& /*host*/, const TimerExpiry& /*expiry*/) {}
     /// Packets that `from` may give it now.
     [[nodiscard]] virtual std::uint32_t room(const SimHost& /*from*/) const {
         return std::numeric_limits<std::uint32_t>::max();

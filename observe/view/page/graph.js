@@ -87,7 +87,7 @@ class Graph {
     this.zoom = d3.behavior.zoom().scaleExtent([0.5, 1e7]).on("zoom", () => { moved(); this.draw(); });
     for (const plot of [this.psns, this.window, this.messages]) d3.select(plot.element).call(this.zoom);
     this.drawing = 0;
-    this.statistics = {mostInAFrame: 0, frames: 0, drawn: 0, marks: 0};
+    this.statistics = {mostInAFrame: 0, frames: 0, drawn: 0, marks: 0, limits: 0};
   }
 
   show(connection, side) {
@@ -128,9 +128,9 @@ class Graph {
     if (least > most) [least, most] = [0, 1];
     this.psns.begin(this.x, [least - 1, most + 1], "PSN");
     this.drawWindow(from, to);
-    const jobs = [this.marksJob(begin, end), this.messagesJob(from, to), this.stepsJob(from, to)];
+    const jobs = [this.marksJob(begin, end), this.messagesJob(from, to), this.stepsJob(), this.limitsJob(from, to)];
     const drawing = ++this.drawing;
-    this.statistics = {mostInAFrame: this.statistics.mostInAFrame, frames: 0, drawn: 0, marks: 0};
+    this.statistics = {mostInAFrame: this.statistics.mostInAFrame, frames: 0, drawn: 0, marks: 0, limits: 0};
     const frame = () => {
       if (drawing !== this.drawing) return;
       let room = EVENTS_IN_A_FRAME;
@@ -167,6 +167,13 @@ class Graph {
   marksJob(begin, end) {
     const {connection, psns, x} = this, {context, y} = psns;
     let waiting = -1;
+    const paused = new Map();
+    const endPause = (priority, until) => {
+      const since = paused.has(priority) ? paused.get(priority) : x.range()[0];
+      context.fillStyle = "rgba(96, 125, 139, 0.25)";
+      context.fillRect(since, MARGIN.top, Math.max(until - since, 1), psns.height - MARGIN.top - MARGIN.bottom);
+      paused.delete(priority);
+    };
     const endWait = until => {
       context.fillStyle = "rgba(184, 51, 106, 0.15)";
       context.fillRect(waiting, MARGIN.top, Math.max(until - waiting, 1), psns.height - MARGIN.top - MARGIN.bottom);
@@ -177,6 +184,13 @@ class Graph {
       // An RNR wait lasts until a request goes.
       if (kind === KIND.RNR_NAK && waiting < 0) waiting = px;
       else if (kind <= KIND.RETRANSMISSION && waiting >= 0) endWait(px);
+      // What the other end of the link stops; what it is asked to stop itself is no wait of this QP's.
+      if ((kind === KIND.PAUSED || kind === KIND.RESUMED) && connection.texts[connection.text[place]] === "received") {
+        if (kind === KIND.RESUMED) endPause(connection.value[place], px);
+        else if (!paused.has(connection.value[place])) paused.set(connection.value[place], px);
+        this.statistics.marks++;
+        return;
+      }
       if (LINES.has(kind)) {
         if (!psns.isFree(kind, px, 0)) return;
         context.strokeStyle = KINDS[kind].colour;
@@ -184,6 +198,9 @@ class Graph {
         if (kind === KIND.STATE) {
           context.fillStyle = KINDS[kind].colour;
           context.fillText(connection.texts[connection.text[place]], px + 2, psns.height - MARGIN.bottom - 4);
+        } else if (kind === KIND.TIMER) {
+          context.fillStyle = KINDS[kind].colour;
+          context.fillText(connection.texts[connection.text[place]], px + 2, MARGIN.top + 20);
         }
         this.statistics.marks++;
         return;
@@ -198,6 +215,7 @@ class Graph {
     };
     return this.job(begin, end, each, () => {
       if (waiting >= 0) endWait(x.range()[1]);
+      for (const priority of Array.from(paused.keys())) endPause(priority, x.range()[1]);
       if (this.mark === null) return;
       context.strokeStyle = "#c0182b";
       const px = x(connection.time[this.mark]);
@@ -243,6 +261,31 @@ class Graph {
       at = [px, py];
     };
     return this.job(this.stepRange[0], this.stepRange[1], each);
+  }
+
+  /** The rate that congestion control allows, by a scale of its own; it is known from its first change on. */
+  limitsJob(from, to) {
+    const {connection, window: plot, x} = this, {context} = plot, {time, value} = connection.limits;
+    const first = Math.max(0, lowerBound(time, from) - 1), last = lowerBound(time, to);
+    if (first >= last) return this.job(0, 0);
+    const most = d3.max(value) || 1, bottom = plot.height - MARGIN.bottom;
+    const y = mbps => bottom - (bottom - MARGIN.top) * (mbps > 0 ? mbps : most) / most;
+    let at = null;
+    context.fillStyle = KINDS[KIND.RATE].colour;
+    context.fillText(`limit up to ${d3.format(",.1f")(most)} Mbit/s`, plot.width - MARGIN.right - 4, MARGIN.top + 24);
+    const step = (px, py) => {
+      context.strokeStyle = KINDS[KIND.RATE].colour;
+      if (at !== null) {
+        plot.line(at[0], at[1], px, at[1]);
+        plot.line(px, at[1], px, py);
+      }
+      at = [px, py];
+      this.statistics.limits++;
+    };
+    return this.job(first, last, place => {
+      const px = x(time[place]), py = y(value[place]);
+      if (plot.isFree(KIND.RATE, px, py)) step(px, py);
+    }, () => { if (at !== null) step(x.range()[1], at[1]); });
   }
 
   messagesJob(from, to) {

@@ -26,6 +26,10 @@ const KINDS = [
   {name: "message", colour: "#3574b5", radius: 0},
   {name: "WQE taken up", colour: "#555555", radius: 0},
   {name: "completion", colour: "#2e8b57", radius: 0},
+  {name: "rate limit changed", colour: "#d2691e", radius: 0},
+  {name: "timer expired", colour: "#e0115f", radius: 0},
+  {name: "paused", colour: "#607d8b", radius: 0},
+  {name: "resumed", colour: "#607d8b", radius: 0},
 ];
 /** What a message is at from each of its times to the next. */
 const PARTS = [
@@ -36,9 +40,9 @@ const PARTS = [
 ];
 const FAILED = {name: "failed", colour: "#c0182b"};
 const KIND = {SENT: 0, RETRANSMISSION: 1, DELIVERED: 2, OBSERVED: 9, OBSERVED_AGAIN: 10, RNR_NAK: 14, CNP_SENT: 15, CNP_RECEIVED: 16,
-  WINDOW: 18, STATE: 19, MESSAGE: 20, FETCHED: 21, COMPLETION: 22};
+  WINDOW: 18, STATE: 19, MESSAGE: 20, FETCHED: 21, COMPLETION: 22, RATE: 23, TIMER: 24, PAUSED: 25, RESUMED: 26};
 /** Kinds that are a vertical line in the graph of PSNs. */
-const LINES = new Set([KIND.CNP_SENT, KIND.CNP_RECEIVED, KIND.STATE]);
+const LINES = new Set([KIND.CNP_SENT, KIND.CNP_RECEIVED, KIND.STATE, KIND.TIMER]);
 /** Events in a block of which the least and the most PSN are known. */
 const BLOCK = 1024;
 
@@ -130,7 +134,7 @@ class Connection {
     // Bytes of payload up to each packet, of requests sent, or else of those received.
     const isSender = this.counts[KIND.SENT] + this.counts[KIND.OBSERVED] > 0;
     const kinds = isSender ? [KIND.SENT, KIND.RETRANSMISSION, KIND.OBSERVED, KIND.OBSERVED_AGAIN] : [KIND.DELIVERED];
-    const bytes = {time: [], total: []}, steps = {time: [], value: []};
+    const bytes = {time: [], total: []}, steps = {time: [], value: []}, limits = {time: [], value: []};
     let total = 0;
     for (let i = 0; i < this.length; i++) {
       if (kinds.includes(this.kind[i])) {
@@ -140,10 +144,14 @@ class Connection {
       } else if (this.kind[i] === KIND.WINDOW) {
         steps.time.push(this.time[i]);
         steps.value.push(this.value[i]);
+      } else if (this.kind[i] === KIND.RATE) {
+        limits.time.push(this.time[i]);
+        limits.value.push(this.value[i]);
       }
     }
     this.bytes = bytes;
     this.steps = steps;
+    this.limits = limits;
   }
 
   /** Messages from the WQE's take-up to its completion, or to the acknowledgement if it has none; without WQEs in the trace from the
@@ -222,6 +230,9 @@ class Connection {
     const words = [`${this.time[place].toFixed(6)} ms`, KINDS[kind].name, text];
     if (KINDS[kind].radius !== 0) words.push(`PSN ${this.psn[place]}`);
     if (kind <= 11) words.push(`${this.value[place]} bytes`);
+    if (kind === KIND.RATE) words.push(this.value[place] > 0 ? `${this.value[place]} Mbit/s` : "no limit");
+    if (kind === KIND.TIMER) words.push(`${this.value[place]} retries used up`);
+    if (kind === KIND.PAUSED || kind === KIND.RESUMED) words.push(`priority ${this.value[place]}`);
     return words.filter(word => word !== "").join("  ");
   }
 }

@@ -13,6 +13,7 @@ class Viewer {
       status.to = to;
       status.drawn = drawn.statistics.drawn;
       status.marks = drawn.statistics.marks;
+      status.limits = drawn.statistics.limits;
       status.frames = drawn.statistics.frames;
       status.mostInAFrame = drawn.statistics.mostInAFrame;
       status.ready = Number(status.ready || 0) + 1;

@@ -62,6 +62,7 @@ bool RcRequester::has_unsent() const {
 void RcRequester::handle_timeout(TimeNs now, Outbox& outbox) {
     const RcTimer timer = state_.expired_timer(now);
     if (timer == RcTimer::kRnr) {
+        outbox.timer_expired(common_.self, state_.expiry_of(timer));
         state_.end_rnr_wait();
         state_.start_ack_timer(now);
         return;
@@ -72,6 +73,7 @@ void RcRequester::handle_timeout(TimeNs now, Outbox& outbox) {
         state_.restart_timers(now);
         return;
     }
+    outbox.timer_expired(common_.self, state_.expiry_of(timer));
     if (timer == RcTimer::kProbe) {
         if (!state_.recovery.on_probe_timeout(now)) {
             state_.go_back(now);

@@ -64,6 +64,14 @@ bool RcSendState::retry(TimeNs now, Outbox& outbox) {
     return true;
 }
 
+TimerExpiry RcSendState::expiry_of(RcTimer timer) const {
+    const bool is_rnr = timer == RcTimer::kRnr;
+    const std::uint8_t limit = is_rnr ? common_.attr.rnr_retry : common_.attr.retry_cnt;
+    // A limit that modify_qp() lowered does not take retries back.
+    const std::uint8_t left = std::min(is_rnr ? rnr_retries_left_ : retries_left_, limit);
+    return {timer, static_cast<std::uint8_t>(limit - left), limit};
+}
+
 bool RcSendState::has_rnr_retry() const {
     return common_.attr.rnr_retry == kRetryForEver || rnr_retries_left_ != 0;
 }

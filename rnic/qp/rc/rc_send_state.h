@@ -14,13 +14,6 @@
 
 namespace urnic {
 
-/// The timers of a requester, each of which sends something again when it expires.
-enum class RcTimer : std::uint8_t {
-    kAck,    // local ACK timeout: go back N, and a retry is used up (IBA 9.9.2.1.1)
-    kRnr,    // the wait that an RNR NAK asked for is over (IBA 9.7.5.2.8)
-    kProbe,  // something is overdue: what is missing alone (ProbeTimer)
-};
-
 class RcSendState {
   public:
     explicit RcSendState(RcCommon& common)
@@ -54,6 +47,8 @@ class RcSendState {
     /// To be called when the window has moved as far as the NAK acknowledges.
     void retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& outbox);
     [[nodiscard]] bool has_rnr_retry() const;
+    /// Retries that are used up while this timer runs, and how many there are: of RNR NAKs 7 for any number.
+    [[nodiscard]] TimerExpiry expiry_of(RcTimer timer) const;
     [[nodiscard]] bool is_waiting_for_rnr() const { return rnr_until_ != kNever; }
     void end_rnr_wait() { rnr_until_ = kNever; }
     void start_ack_timer(TimeNs now) { ack_timer_start_ = now; }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dataplane/worker/capture_writer.h"
+#include "rnic/qp/captured_work.h"
 #include "rnic/wire/blank_header.h"
 
 namespace urnic::dataplane {
@@ -196,8 +197,8 @@ TEST_F(CaptureWriterTest, CompletionsGoToWhoAskedForThem) {
     completion.opcode = WcOpcode::kRdmaRead;
     completion.is_recv = true;
     completion.solicited = true;
-    writer_.write_completion(0, completion, 9);
-    writer_.write_completion(1, completion, 9);
+    writer_.write({0, completion.qp_num, 9}, captured_completion(completion));
+    writer_.write({1, completion.qp_num, 9}, captured_completion(completion));
     writer_.publish();
     EXPECT_TRUE(other_.read().empty());
     const auto seen = one_.read();
@@ -215,13 +216,13 @@ TEST_F(CaptureWriterTest, CompletionsGoToWhoAskedForThem) {
     EXPECT_EQ(shown.opcode, static_cast<std::uint8_t>(WcOpcode::kRdmaRead));
     EXPECT_EQ(shown.is_recv, 1);
     EXPECT_EQ(shown.is_solicited, 1);
-    // One more than there is room for, of 64 bytes each.
-    for (int i = 0; i < 513; ++i) {
-        writer_.write_completion(0, completion, 9);
+    // One more than there is room for, of 72 bytes each.
+    for (int i = 0; i < 456; ++i) {
+        writer_.write({0, completion.qp_num, 9}, captured_completion(completion));
     }
     writer_.publish();
-    EXPECT_EQ(one_.read().size(), 512U);
-    EXPECT_EQ(one_.ring().rnics[0].seen.load(), 514U);
+    EXPECT_EQ(one_.read().size(), 455U);
+    EXPECT_EQ(one_.ring().rnics[0].seen.load(), 457U);
     EXPECT_EQ(one_.ring().rnics[0].lost.load(), 1U);
 }
 
@@ -234,7 +235,7 @@ TEST_F(CaptureWriterTest, WqesGoToWhoAskedForThem) {
     abi::CapturedWqe wqe{};
     wqe.wqe_index = 7;
     wqe.length_bytes = std::uint64_t{1} << 31U;
-    writer_.write_wqe(0, 17, wqe, 9);
+    writer_.write({0, 17, 9}, wqe);
     writer_.publish();
     EXPECT_TRUE(other_.read().empty());
     const auto seen = one_.read();
@@ -265,10 +266,10 @@ TEST_F(CaptureWriterTest, OneQpAlone) {
         sent.header = nullptr;
         sent.peer = nullptr;
         (void)writer_.write(sent, 7, true, {});
-        writer_.write_wqe(0, qpn, {}, 8);
+        writer_.write({0, qpn, 8}, abi::CapturedWqe{});
         Completion completion;
         completion.qp_num = qpn;
-        writer_.write_completion(0, completion, 9);
+        writer_.write({0, completion.qp_num, 9}, captured_completion(completion));
         writer_.publish();
     };
     write_all(17);
@@ -282,7 +283,7 @@ TEST_F(CaptureWriterTest, OneThatHasNoRingHere) {
     one_.capture.has_completions = true;
     writer_.use({&one_.capture, &other_.capture});
     write("packet");
-    writer_.write_wqe(0, 17, {}, 8);
+    writer_.write({0, 17, 8}, abi::CapturedWqe{});
     writer_.publish();
     EXPECT_EQ(other_.read().size(), 1U);
 }

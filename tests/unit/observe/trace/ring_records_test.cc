@@ -37,6 +37,72 @@ TEST(RingRecords, WhatMakesNoSenseIsLeftOut) {
     EXPECT_FALSE(Traced(record, cut).makes_sense);
     record.kind = abi::CaptureKind::kCompletion;
     EXPECT_FALSE(Traced(record, cut).makes_sense);
+    for (const abi::CaptureKind kind :
+         {abi::CaptureKind::kRate, abi::CaptureKind::kTimer, abi::CaptureKind::kPause}) {
+        record.kind = kind;
+        EXPECT_FALSE(Traced(record, std::span(cut).first(5)).makes_sense);
+    }
+}
+
+template <class Content>
+std::string traced(abi::CaptureKind kind, const Content& content, bool makes_sense = true) {
+    abi::CaptureRecord record{};
+    record.kind = kind;
+    record.qpn = 0x11;
+    const Traced made(record, std::as_bytes(std::span(&content, 1)));
+    EXPECT_EQ(made.makes_sense, makes_sense);
+    return made.text;
+}
+
+TEST(RingRecords, RatesAndTimers) {
+    abi::CapturedRate rate{};
+    rate.bits_per_s = 500'000'000;
+    rate.old_bits_per_s = 1'000'000'000;
+    rate.target_bits_per_s = 900'000'000;
+    rate.alpha_ppm = 250'000;
+    rate.cause = abi::RateCause::kByteCounter;
+    EXPECT_NE(
+        traced(abi::CaptureKind::kRate, rate)
+            .find(R"("name":"rdma:rate_changed","group_id":"urnic0/0x11","data":{"cause":"byte_counter",)"
+                  R"("bits_per_s":500000000,"old_bits_per_s":1000000000,"target_bits_per_s":900000000,)"
+                  R"("alpha":0.25}})"),
+        std::string::npos);
+    rate.cause = static_cast<abi::RateCause>(std::size(abi::kRateCauses));
+    (void)traced(abi::CaptureKind::kRate, rate, false);
+    abi::CapturedTimer timer{};
+    timer.timer = 1;
+    timer.retries = 2;
+    timer.retry_limit = 7;
+    EXPECT_NE(traced(abi::CaptureKind::kTimer, timer)
+                  .find(R"("data":{"timer":"rnr","retries":2,"retry_limit":7}})"),
+              std::string::npos);
+    timer.timer = std::size(abi::kTimerNames);
+    (void)traced(abi::CaptureKind::kTimer, timer, false);
+}
+
+TEST(PacketTrace, PausesAreSaidOnce) {
+    std::ostringstream out;
+    JsonLines lines(out, "host");
+    PacketTrace events(lines, {});
+    const auto pause = [&](std::uint8_t paused, std::uint8_t resumed, bool is_sent) {
+        abi::CapturedPause one{};
+        one.paused = paused;
+        one.resumed = resumed;
+        one.is_sent = is_sent ? 1 : 0;
+        const std::uint64_t before = events.events();
+        events.add_pause("urnic0", 1'000, one);
+        return events.events() - before;
+    };
+    EXPECT_EQ(pause(0b1001, 0, true), 2U);
+    EXPECT_EQ(pause(0b1001, 0, true), 0U) << "it is sent again while it lasts";
+    EXPECT_EQ(pause(0b1000, 0, false), 1U) << "the other direction";
+    EXPECT_EQ(pause(0b0100, 0b0001, true), 2U);
+    EXPECT_EQ(pause(0, 0b0001, false), 1U) << "paused before the trace began";
+    EXPECT_NE(
+        out.str().find(
+            R"("name":"rdma:pfc_paused","group_id":"urnic0","data":{"priority":3,"direction":"sent"}})"),
+        std::string::npos)
+        << out.str();
 }
 
 TEST(RingRecords, APacketOfNoQpHereIsSeenToPass) {

@@ -52,6 +52,58 @@ TEST(Diagnosis, OfRnrWaitsToTheEnd) {
     EXPECT_THAT(diagnose_one(trace)[0].sentence, HasSubstr("67 % of the time (2.000 ms)"));
 }
 
+TEST(Diagnosis, OfPauses) {
+    // Priority 3 for 4 of 10 ms; what is sent holds up nobody here.
+    const auto pause = [](TraceText& trace, double time_ms, const char* name, int priority,
+                          const char* direction) {
+        trace.line(time_ms, "urnic0", name,
+                   fmt::format(R"("priority":{},"direction":"{}")", priority, direction));
+    };
+    TraceText trace;
+    pause(trace, -5, "pfc_paused", 5, "sent");
+    trace.sent(0, 5);
+    pause(trace, 1, "pfc_paused", 3, "received");
+    pause(trace, 2, "pfc_paused", 1, "received");
+    pause(trace, 3, "pfc_resumed", 1, "received");
+    pause(trace, 5, "pfc_resumed", 3, "received");
+    trace.line(5, "urnic0", "pfc_paused", R"("priority":8,"direction":"received")");
+    trace.ack(10, 5);
+    const EventLog log = trace.log();
+    EXPECT_THAT(log.shortfall(), HasSubstr("1 lines are no events"));
+    ASSERT_EQ(log.connections().size(), 1U) << "an RNIC is no QP";
+    EXPECT_EQ(log.connections()[0].events[0].kind, Kind::kPaused) << "begun before the QP's first event";
+    const auto findings = diagnose(log, log.connections()[0], nullptr);
+    ASSERT_THAT(ids(findings), ElementsAre("paused"));
+    EXPECT_THAT(findings[0].sentence, HasSubstr("2 pauses, priority 3 for"));
+    EXPECT_THAT(findings[0].sentence, HasSubstr("(4.000 ms)"));
+}
+
+TEST(Diagnosis, OfAnIncast) {
+    const std::string cnp = R"("opcode":"CNP","psn":0,"dest_qpn":18,"payload_length":16,"ack_req":false)";
+    TraceText trace;
+    trace.line(0, "urnic2/0x11", "cnp_sent", cnp).line(4, "urnic2/0x11", "cnp_sent", cnp);
+    trace.line(2, "urnic2/0x12", "cnp_sent", cnp).line(3, "urnic1/0x13", "cnp_sent", cnp);
+    trace.line(9, "urnic2/0x14", "cnp_sent", cnp);  // later, and alone
+    EXPECT_THAT(ids(diagnose_one(trace, 0)), ElementsAre("ecn_marks", "incast"));
+    EXPECT_THAT(diagnose_one(trace, 0)[1].sentence, HasSubstr("Incast: 2 QPs"));
+    EXPECT_THAT(ids(diagnose_one(trace, 1)), ElementsAre("ecn_marks", "incast"));
+    EXPECT_THAT(ids(diagnose_one(trace, 2)), ElementsAre("ecn_marks"));
+    EXPECT_THAT(ids(diagnose_one(trace, 3)), ElementsAre("ecn_marks"));
+}
+
+TEST(Diagnosis, OfARateThatIsCut) {
+    TraceText trace;
+    trace.line(
+        0, trace.group, "cnp_received",
+        R"("opcode":"CNP","psn":0,"dest_qpn":18,"payload_length":16,"ack_req":false,"fate":"delivered")");
+    trace.line(0, trace.group, "rate_changed",
+               R"("cause":"cnp","bits_per_s":250000000,"old_bits_per_s":1000000000)");
+    trace.line(1, trace.group, "rate_changed",
+               R"("cause":"timer","bits_per_s":625000000,"old_bits_per_s":250000000)");
+    trace.line(2, trace.group, "timer_expired", R"("timer":"ack","retries":1,"retry_limit":7)");
+    EXPECT_THAT(diagnose_one(trace)[0].sentence, HasSubstr("to 250.0 Mbit/s at the least"));
+}
+
 TEST(Diagnosis, OfNaksWhoseRequestsAreElsewhere) {
     TraceText trace;
     trace.rnr_nak(1, 5).nak(2, 6, "PSN sequence error").ack(9, 6);
