@@ -3,6 +3,7 @@
 import signal
 import subprocess
 
+import browser
 import harness
 import netns
 from with_daemon import WithDaemon
@@ -57,6 +58,17 @@ class NarrowPath(WithDaemon):
         self.assert_ok(text)
         self.assertIn("path_mtu: Timeouts because the path MTU does not pass: packets with 2048 bytes of payload are never answered, "
                       "those with 1024 are.", text.out)
+        # The page says the same.
+        page = file.with_suffix(".html")
+        self.assert_ok(self.urnic("view", file, "-o", page))
+        shown = browser.Browser(type(self))
+        shown.open(page.as_uri())
+        index = shown.evaluate("JSON.parse(document.getElementById('data').textContent).connections"
+                               ".findIndex(one => one.findings.some(finding => finding.id === 'path_mtu'))")
+        shown.open(f"{page.as_uri()}#{index}")
+        self.assertIn("the path MTU does not pass",
+                      shown.evaluate("document.querySelector('#findings [data-finding=path_mtu]').textContent"))
+        self.assertEqual(shown.problems, [])
 
 
 if __name__ == "__main__":
