@@ -5,12 +5,17 @@ One worker on a CPU of its own; the programs and who looks share the other CPUs.
 by a program that only computes there. All blocks are of frames (`offload = "off"`), as packets
 are while somebody captures. Each repetition runs a block of each in rotating order; ratios are taken within a repetition. Writes the
 table in bench/RESULTS.md.
+
+The other table has what a worker itself does for who looks (bench/observe/worker_cost.cc), which is all the cost where readers have
+CPUs of their own.
 """
 
 import contextlib
+import json
 import pathlib
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -37,6 +42,8 @@ ROWS = {
 }
 TARGETS = {("64 KB `ib_write_bw`, GB/s", "urnic capture --snaplen 128"): "at least 0.9",
            ("4 KB `ib_write_bw`, GB/s", "urnic trace"): "at least 0.95"}
+# Of a worker's cycles.
+COST_TARGETS = {("64 KB", "urnic capture --snaplen 128"): "below 1.1", ("4 KB", "urnic trace"): "below 1.05"}
 
 
 class Looking:
@@ -164,9 +171,40 @@ def table(found, lost, context, options):
             "brackets.\n\n" + "\n".join(lines) + "\n\n")
 
 
+def worker_cost(build, batches):
+    cpus = machine.Cpus()
+    done = subprocess.run(machine.pinned(f"{cpus.a},{cpus.daemon}", [build / "bench/observe/worker_cost", "--cpu", str(cpus.daemon),
+                                                                     "--batches", str(batches)]),
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Failure(f"worker_cost ended with {done.returncode}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def cost_table(runs):
+    """Medians of the runs."""
+    lines = ["| WRITE of | while | cycles a message | of those while nobody looks | target | records a message | cycles a record |",
+             "|---|---|---|---|---|---|---|"]
+    for size, modes in runs[0].items():
+        plain = [run[size][NOBODY]["cycles"] for run in runs]
+        for name in modes:
+            cycles = [run[size][name]["cycles"] for run in runs]
+            shown = f"`{name}`" if name.startswith("urnic ") else name
+            row = f"| {size} | {shown} | {machine.cell(machine.summary(cycles))} "
+            if name == NOBODY:
+                lines.append(row + "| - | - | - | - |")
+                continue
+            records = statistics.median(run[size][name]["records"] for run in runs)
+            ratio = machine.cell(machine.summary(b / a for a, b in zip(plain, cycles)))
+            each = machine.figure(statistics.median((b - a) / records for a, b in zip(plain, cycles)))
+            lines.append(row + f"| {ratio} | {COST_TARGETS.get((size, name), '-')} | {machine.figure(records)} | {each} |")
+    return lines
+
+
 def main():
     made = options_of.parser("observe", __doc__)
     made.add_argument("--repetitions", type=int, default=5, help="blocks of each (%(default)s)")
+    made.add_argument("--runs", type=int, default=9, help="runs of worker_cost (%(default)s)")
     made.add_argument("--seconds", type=int, default=2, help="length of a block (%(default)s)")
     options_of.add_results(made, "observe")
     options_of.add_print(made)
@@ -175,10 +213,16 @@ def main():
     context, times = machine.context(), machine.CpuTimes()
     with contextlib.ExitStack() as stack:
         found, lost = Bench(options, stack).measure()
+    costs = []
+    for number in range(options.runs):
+        costs.append(worker_cost(options.build, 500))
+        say(f"worker_cost {number + 1}/{options.runs}")
     context.update(times.disturbances())
-    machine.write_json(options.json, {"context": context, "rows": {
+    machine.write_json(options.json, {"context": context, "costs": costs, "rows": {
         what: {name: machine.summary(values) for name, values in each.items()} for what, each in found.items()}})
-    text = table(found, lost, context, options)
+    text = (table(found, lost, context, options)
+            + f"The worker's part, medians of {options.runs} runs, each of the second percentile of 500 batches:\n\n"
+            + "\n".join(cost_table(costs)) + "\n\n")
     print(text)
     if not options.print:
         machine.write_between(options.page, MARK, text)

@@ -1,6 +1,7 @@
 #include "dataplane/worker/capture_writer.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace urnic::dataplane {
@@ -40,10 +41,12 @@ void CaptureWriter::use(const PacketCaptures& captures) {
                        : decltype(lost_)::value_type{};
     }
     captures_ = captures;
+    places_ = 0;
     rnics_ = 0;
     traced_rnics_ = 0;
-    for (const PacketCapture* capture : captures_) {
-        if (capture != nullptr) {
+    for (std::size_t place = 0; place < kMaxCaptures; ++place) {
+        if (const PacketCapture* const capture = captures_[place]; capture != nullptr) {
+            places_ |= 1U << place;
             rnics_ |= capture->rnics;
             traced_rnics_ |= capture->has_completions ? capture->rnics : 0;
         }
@@ -51,81 +54,80 @@ void CaptureWriter::use(const PacketCaptures& captures) {
 }
 
 void CaptureWriter::publish() {
-    for (PacketCapture* capture : captures_) {
-        if (capture != nullptr) {
-            capture->rings[ring_].publish();
-        }
+    for (std::uint32_t left = places_; left != 0; left &= left - 1) {
+        captures_[static_cast<std::size_t>(std::countr_zero(left))]->rings[ring_].publish();
     }
 }
 
 CaptureWriter::Records CaptureWriter::write(const Packet& packet, TimeNs time, bool is_sent, Fate fate) {
-    abi::CaptureRecord header{};
-    header.rnic = static_cast<std::uint16_t>(packet.rnic);
-    header.fate = fate.fate;
-    header.drop = fate.drop;
-    header.time_ns = time;
-    header.wire_bytes = packet.wire_bytes;
-    header.qpn = packet.qpn;
-    header.is_sent = is_sent ? 1 : 0;
-    header.state = abi::kNoState;
+    Content content{abi::CaptureKind::kPacket, packet.rnic, packet.qpn, time, abi::kNoState,
+                    packet.wire_bytes,         is_sent,     fate};
     if (packet.qp != nullptr) {
-        abi::QpAttr attr{};
-        packet.qp->query(attr);
-        header.state = static_cast<std::uint8_t>(packet.qp->state());
-        header.expected_psn = attr.rq_psn;
-        header.next_psn = attr.sq_psn;
+        content.state = static_cast<std::uint8_t>(packet.qp->state());
+        content.psns = packet.qp->psns();
     }
     Records records{};
-    for (std::size_t i = 0; i < kMaxCaptures; ++i) {
-        const PacketCapture* const capture = captures_[i];
-        if (capture == nullptr || !is_chosen(*capture, packet)) {
-            continue;
+    for (std::uint32_t left = places_; left != 0; left &= left - 1) {
+        const auto place = static_cast<std::size_t>(std::countr_zero(left));
+        if (const PacketCapture& capture = *captures_[place]; is_chosen(capture, packet)) {
+            const std::size_t length = std::min<std::size_t>(packet.bytes.size(), capture.snap_bytes);
+            records[place] = append(place, content, packet.bytes.first(length));
         }
-        records[i] = append(
-            i, header, packet.bytes.first(std::min<std::size_t>(packet.bytes.size(), capture->snap_bytes)));
     }
     return records;
 }
 
 void CaptureWriter::write_event(abi::CaptureKind kind, const EventOf& of, std::span<const std::byte> bytes) {
-    abi::CaptureRecord header{};
-    header.rnic = static_cast<std::uint16_t>(of.rnic);
-    header.time_ns = of.time;
-    header.qpn = of.qpn;
-    header.state = of.state;
-    header.kind = kind;
-    for (std::size_t i = 0; i < kMaxCaptures; ++i) {
-        const PacketCapture* const capture = captures_[i];
-        if (capture == nullptr || !capture->has_completions || (capture->rnics >> of.rnic & 1U) == 0) {
+    const Content content{kind, of.rnic, of.qpn, of.time, of.state};
+    for (std::uint32_t left = places_; left != 0; left &= left - 1) {
+        const auto place = static_cast<std::size_t>(std::countr_zero(left));
+        const PacketCapture& capture = *captures_[place];
+        if (!capture.has_completions || (capture.rnics >> of.rnic & 1U) == 0) {
             continue;
         }
-        if ((capture->filters & abi::kFilterOwnQp) == 0 || capture->qpn == of.qpn) {
-            (void)append(i, header, bytes);
+        if ((capture.filters & abi::kFilterOwnQp) == 0 || capture.qpn == of.qpn) {
+            (void)append(place, content, bytes);
         }
     }
 }
 
-abi::CaptureRecord* CaptureWriter::append(std::size_t index, abi::CaptureRecord& header,
+// The record is written field by field where it stays: to make it elsewhere and copy it would load words
+// whose parts have not left the store buffer.
+abi::CaptureRecord* CaptureWriter::append(std::size_t place, const Content& content,
                                           std::span<const std::byte> bytes) {
-    CaptureRingWriter& ring = captures_[index]->rings[ring_];
+    CaptureRingWriter& ring = captures_[place]->rings[ring_];
     if (!ring.has_memory()) {
         return nullptr;
     }
-    header.captured = static_cast<std::uint32_t>(bytes.size());
-    header.bytes = (static_cast<std::uint32_t>(sizeof header) + header.captured + kRecordAlignment - 1) &
-                   ~(kRecordAlignment - 1);
-    std::uint32_t& lost = lost_[index][header.rnic];
-    header.lost_before = lost;
-    std::byte* const room = ring.reserve(header.bytes);
-    ring.count(header.rnic, room == nullptr);
+    const auto captured = static_cast<std::uint32_t>(bytes.size());
+    const std::uint32_t length =
+        (static_cast<std::uint32_t>(sizeof(abi::CaptureRecord)) + captured + kRecordAlignment - 1) &
+        ~(kRecordAlignment - 1);
+    std::uint32_t& lost = lost_[place][content.rnic];
+    std::byte* const room = ring.reserve(length);
+    ring.count(content.rnic, room == nullptr);
     if (room == nullptr) {
         ++lost;
         return nullptr;
     }
+    auto& record = *reinterpret_cast<abi::CaptureRecord*>(room);
+    record.bytes = length;
+    record.rnic = static_cast<std::uint16_t>(content.rnic);
+    record.fate = content.fate.fate;
+    record.drop = content.fate.drop;
+    record.time_ns = content.time;
+    record.wire_bytes = content.wire_bytes;
+    record.captured = captured;
+    record.qpn = content.qpn;
+    record.lost_before = lost;
+    record.expected_psn = content.psns.rq_psn;
+    record.next_psn = content.psns.sq_psn;
+    record.is_sent = content.is_sent ? 1 : 0;
+    record.state = content.state;
+    record.kind = content.kind;
     lost = 0;
-    std::memcpy(room, &header, sizeof header);
-    std::memcpy(room + sizeof header, bytes.data(), bytes.size());
-    return reinterpret_cast<abi::CaptureRecord*>(room);
+    std::memcpy(room + sizeof record, bytes.data(), bytes.size());
+    return &record;
 }
 
 }  // namespace urnic::dataplane

@@ -94,17 +94,29 @@ class CaptureWriter {
     void publish();
 
   private:
-    template <class Content>
-    static std::span<const std::byte> bytes_of(const Content& content) {
-        return std::as_bytes(std::span(&content, 1));
+    /// What the records of one thing have in common.
+    struct Content {
+        abi::CaptureKind kind;
+        std::uint32_t rnic;
+        std::uint32_t qpn;
+        TimeNs time;
+        std::uint8_t state;
+        std::uint32_t wire_bytes = 0;
+        bool is_sent = false;
+        Fate fate{};
+        QpPsns psns{};
+    };
+    template <class Event>
+    static std::span<const std::byte> bytes_of(const Event& event) {
+        return std::as_bytes(std::span(&event, 1));
     }
     void write_event(abi::CaptureKind kind, const EventOf& of, std::span<const std::byte> bytes);
-    /// To the capture with that index. Returns nullptr if there is no room, which is counted.
-    abi::CaptureRecord* append(std::size_t index, abi::CaptureRecord& header,
-                               std::span<const std::byte> bytes);
+    /// To the capture in that place. Returns nullptr if there is no room, which is counted.
+    abi::CaptureRecord* append(std::size_t place, const Content& content, std::span<const std::byte> bytes);
 
     std::uint32_t ring_;
     PacketCaptures captures_{};
+    std::uint32_t places_ = 0;  // bit n: captures_[n] is one
     std::uint64_t rnics_ = 0;
     std::uint64_t traced_rnics_ = 0;
     std::array<std::array<std::uint32_t, abi::kCaptureRnics>, kMaxCaptures> lost_{};  // since the last record

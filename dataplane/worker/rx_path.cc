@@ -308,9 +308,14 @@ void RxPath::receive_other(std::span<rte_mbuf*> frames, TimeNs now, TimeNs proto
     std::size_t kept = 0;
     for (rte_mbuf* const frame : frames) {
         if (!steers || is_local(*frame) || !steer(frame)) {
-            dispatch_other(*frame, now, protocol_now);
             frames[kept++] = frame;
         }
+    }
+    for (std::size_t i = 0; i < kept; ++i) {
+        if (i + 1 < kept) {
+            rte_prefetch0(rte_pktmbuf_mtod(frames[i + 1], const void*));
+        }
+        dispatch_other(*frames[i], now, protocol_now);
     }
     copies_.end(rte_rdtsc);
     wake_handoff_targets();
@@ -360,7 +365,7 @@ void RxPath::dispatch_captured(rte_mbuf& frame, TimeNs now, TimeNs protocol_now)
     const bool is_group =
         !device_.is_infiniband() && frame.data_len != 0 && wire::is_group_frame(frame_bytes(&frame).data());
     const auto references = [&] { return is_group ? 0U : std::uint32_t{rte_mbuf_refcnt_read(&frame)}; };
-    capture.begin_receive(counters_, references());
+    capture.begin_receive(now, counters_, references());
     dispatch_uncaptured(frame, now, protocol_now);
     const bool is_parsed =
         is_roce && port_up_ &&

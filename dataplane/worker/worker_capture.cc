@@ -1,5 +1,6 @@
 #include "dataplane/worker/worker_capture.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "dataplane/worker/notifying_cq.h"
@@ -47,10 +48,11 @@ void WorkerCapture::use(const PacketCaptures& captures) {
     writer_.use(captures);
 }
 
-void WorkerCapture::begin_receive(const Counters& counters, std::uint32_t held) {
+void WorkerCapture::begin_receive(TimeNs now, const Counters& counters, std::uint32_t held) {
     settle();
     is_receiving_ = true;
-    received_at_ = clock_.now();
+    // Behind what earlier packets of its burst were answered with.
+    received_at_ = std::max(now, last_at_);
     fate_.begin(counters, held);
 }
 
@@ -64,7 +66,8 @@ void WorkerCapture::end_receive(const Packet& packet, const Counters& counters, 
 
 void WorkerCapture::sent(const Packet& packet, const Counters& counters) {
     settle();
-    pending_ = writer_.write(packet, clock_.now(), true, {abi::PacketFate::kSent});
+    last_at_ = clock_.now();
+    pending_ = writer_.write(packet, last_at_, true, {abi::PacketFate::kSent});
     pending_counters_ = &counters;
     retransmitted_before_ = counters.retrans_pkts.value();
 }
@@ -73,6 +76,7 @@ void WorkerCapture::sent(const Packet& packet, const Counters& counters) {
 template <class Content>
 void WorkerCapture::write(const CaptureWriter::EventOf& of, const Content& content) {
     settle();
+    last_at_ = std::max(last_at_, of.time);
     writer_.write(of, content);
     if (!is_receiving_) {
         writer_.publish();
@@ -164,13 +168,13 @@ void WorkerCapture::note_receives(std::uint32_t rnic, const QpSlot& slot, TimeNs
 
 // A requester counts a retransmission behind its transmit(), and nobody else does in between.
 void WorkerCapture::publish_pending() {
-    const bool again = pending_counters_->retrans_pkts.value() != retransmitted_before_;
-    for (abi::CaptureRecord* const record : pending_) {
-        if (record != nullptr && again) {
-            record->fate = abi::PacketFate::kRetransmission;
+    if (pending_counters_->retrans_pkts.value() != retransmitted_before_) [[unlikely]] {
+        for (abi::CaptureRecord* const record : pending_) {
+            if (record != nullptr) {
+                record->fate = abi::PacketFate::kRetransmission;
+            }
         }
     }
-    pending_ = {};
     pending_counters_ = nullptr;
     // The answers to a packet are seen together with it: the reader puts them in the order of time.
     if (!is_receiving_) {

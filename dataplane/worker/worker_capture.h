@@ -28,9 +28,9 @@ class WorkerCapture {
     [[nodiscard]] bool is_capturing(std::uint32_t rnic) const { return writer_.is_capturing(rnic); }
 
     using Packet = CaptureWriter::Packet;
-    /// Around the handling of a received frame. `counters`: the device's on this worker; `held`: references
-    /// to the frame. What has changed between the two tells what became of the frame.
-    void begin_receive(const Counters& counters, std::uint32_t held);
+    /// Around the handling of a frame received at `now`. `counters`: the device's on this worker; `held`:
+    /// references to the frame. What has changed between the two tells what became of the frame.
+    void begin_receive(TimeNs now, const Counters& counters, std::uint32_t held);
     void end_receive(const Packet& packet, const Counters& counters, std::uint32_t held);
     /// A frame goes out. Whether it was sent before is known once the QP continues: the record is
     /// published by the next call of any of these.
@@ -69,6 +69,7 @@ class WorkerCapture {
     TscClock& clock_;
     FateWatch fate_;  // of the packet that is received
     TimeNs received_at_ = 0;
+    TimeNs last_at_ = 0;         // of what was written, but for received packets
     bool is_receiving_ = false;  // between begin_receive() and end_receive()
     // What was sent last, until its fate is known.
     CaptureWriter::Records pending_{};

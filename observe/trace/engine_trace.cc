@@ -7,14 +7,12 @@ namespace urnic::trace {
 namespace {
 
 NotedPacket noted(TimeNs now, const std::string& host, const QpWatcher::Packet& packet) {
-    abi::QpAttr attr{};
-    packet.qp.query(attr);
     NotedPacket made;
     made.time_ns = now;
     made.device = host;
     made.qpn = packet.qp.qp_num();
     made.state = packet.qp.state();
-    made.next_psn = attr.sq_psn;
+    made.next_psn = packet.qp.psns().sq_psn;
     made.header = packet.header;
     made.payload_bytes = packet.payload_bytes;
     return made;

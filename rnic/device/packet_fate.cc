@@ -15,7 +15,17 @@ static_assert(std::size(kDropCounters) + abi::kMadDrops == std::size(abi::kPacke
 
 }  // namespace
 
-void FateWatch::look(const Counters& counters, std::uint32_t held, Seen& seen) {
+std::uint64_t FateWatch::sum_of(const Counters& counters) {
+    std::uint64_t sum = counters.duplicate_request.value() + counters.out_of_seq_request.value() +
+                        counters.send_rnr_err.value() + counters.resp_remote_access_errors.value() +
+                        counters.resp_local_length_error.value() + counters.resp_cqe_error.value();
+    for (const auto counter : kDropCounters) {
+        sum += (counters.*counter).value();
+    }
+    return sum;
+}
+
+void FateWatch::look(const Counters& counters, Seen& seen) {
     for (std::size_t i = 0; i < kDrops; ++i) {
         seen.drops[i] = (counters.*kDropCounters[i]).value();
     }
@@ -24,12 +34,27 @@ void FateWatch::look(const Counters& counters, std::uint32_t held, Seen& seen) {
     seen.no_receive = counters.send_rnr_err.value();
     seen.refused = counters.resp_remote_access_errors.value() + counters.resp_local_length_error.value() +
                    counters.resp_cqe_error.value();
-    seen.held = held;
+}
+
+void FateWatch::begin(const Counters& counters, std::uint32_t held) {
+    held_before_ = held;
+    const std::uint64_t sum = sum_of(counters);
+    if (of_ == &counters && sum_ == sum) [[likely]] {
+        return;
+    }
+    look(counters, before_);
+    of_ = &counters;
+    sum_ = sum;
 }
 
 Fate FateWatch::end(const Counters& counters, std::uint32_t held) const {
+    // A response that comes early counts nowhere, but it is held, too.
+    const bool is_held = held > held_before_;
+    if (sum_of(counters) == sum_) [[likely]] {
+        return {is_held ? abi::PacketFate::kEarlyKept : abi::PacketFate::kDelivered};
+    }
     Seen after;
-    look(counters, held, after);
+    look(counters, after);
     for (std::size_t i = 0; i < kDrops; ++i) {
         if (after.drops[i] != before_.drops[i]) {
             return {abi::PacketFate::kDropped, static_cast<std::uint8_t>(i)};
@@ -38,8 +63,7 @@ Fate FateWatch::end(const Counters& counters, std::uint32_t held) const {
     if (after.duplicate != before_.duplicate) {
         return {abi::PacketFate::kDuplicate};
     }
-    // A response that comes early counts nowhere, but it is held, too.
-    if (after.held > before_.held) {
+    if (is_held) {
         return {abi::PacketFate::kEarlyKept};
     }
     if (after.early != before_.early) {

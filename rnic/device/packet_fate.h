@@ -22,7 +22,7 @@ struct Fate {
 class FateWatch {
   public:
     /// Before the packet is handled. `held`: references to it, or packets that are held.
-    void begin(const Counters& counters, std::uint32_t held) { look(counters, held, before_); }
+    void begin(const Counters& counters, std::uint32_t held);
     /// When it has been handled.
     [[nodiscard]] Fate end(const Counters& counters, std::uint32_t held) const;
 
@@ -34,11 +34,16 @@ class FateWatch {
         std::uint64_t early = 0;
         std::uint64_t no_receive = 0;
         std::uint64_t refused = 0;
-        std::uint32_t held = 0;
     };
-    static void look(const Counters& counters, std::uint32_t held, Seen& seen);
+    static void look(const Counters& counters, Seen& seen);
+    /// Of all that Seen has: counters only count up, so that it stays while they do.
+    static std::uint64_t sum_of(const Counters& counters);
 
+    // Most packets change none of them: what was seen before one serves for the next.
+    const Counters* of_ = nullptr;
+    std::uint64_t sum_ = 0;
     Seen before_;
+    std::uint32_t held_before_ = 0;
 };
 
 }  // namespace urnic

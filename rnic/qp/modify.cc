@@ -219,8 +219,10 @@ int take_attributes(QpCommon& common, QpType type, const abi::QpAttr& attr, cons
     return 0;
 }
 
-void report_attributes(const QpCommon& common, bool drained, abi::QpAttr& attr) {
+void report_attributes(const QpCommon& common, bool drained, const QpPsns& psns, abi::QpAttr& attr) {
     attr = common.attr;
+    attr.rq_psn = psns.rq_psn;
+    attr.sq_psn = psns.sq_psn;
     attr.mask = ~0U;
     attr.state = common.state;
     attr.cur_state = common.state;

@@ -26,7 +26,7 @@ void apply_attributes(const abi::QpAttr& change, abi::QpAttr& attr);
 [[nodiscard]] int take_attributes(QpCommon& common, QpType type, const abi::QpAttr& attr,
                                   const wire::Path& path);
 
-/// What query_qp answers, but for the PSNs, which the QP's parts know. `drained`: nothing is outstanding.
-void report_attributes(const QpCommon& common, bool drained, abi::QpAttr& attr);
+/// What query_qp answers. `drained`: nothing is outstanding.
+void report_attributes(const QpCommon& common, bool drained, const QpPsns& psns, abi::QpAttr& attr);
 
 }  // namespace urnic

@@ -65,6 +65,12 @@ struct QpConfig {
     MessageHistograms* histograms = nullptr;
 };
 
+/// The next PSNs, as query_qp answers them: of a half that is not active, what modify_qp() was told last.
+struct QpPsns {
+    std::uint32_t rq_psn;  // that the responder expects
+    std::uint32_t sq_psn;  // of the requester's next new request
+};
+
 /// Owned by one worker; every call is made on that worker's thread. Pure: no clock, no allocation, no system
 /// call.
 class Qp {
@@ -83,6 +89,7 @@ class Qp {
                                      Outbox& outbox) = 0;
     /// Fills every attribute.
     virtual void query(abi::QpAttr& attr) const = 0;
+    [[nodiscard]] virtual QpPsns psns() const = 0;
 
     /// A packet for this QP, parsed and with a good ICRC, DestQP checked. Answers are only noted: after a
     /// burst of packets the caller calls progress(), which sends one acknowledgement for all of them. A CNP

@@ -72,14 +72,11 @@ void RcQp::enter_state(QpState next, TimeNs now, Outbox& outbox) {
     }
 }
 
-void RcQp::query(abi::QpAttr& attr) const {
-    report_attributes(common_, requester_.drained(), attr);
-    if (is_responder_active(common_.state)) {
-        attr.rq_psn = responder_.expected_psn().value();
-    }
-    if (is_requester_active(common_.state)) {
-        attr.sq_psn = send_state_.window.next_psn().value();
-    }
+void RcQp::query(abi::QpAttr& attr) const { report_attributes(common_, requester_.drained(), psns(), attr); }
+
+QpPsns RcQp::psns() const {
+    return {is_responder_active(common_.state) ? responder_.expected_psn().value() : common_.attr.rq_psn,
+            is_requester_active(common_.state) ? send_state_.window.next_psn().value() : common_.attr.sq_psn};
 }
 
 bool RcQp::is_acceptable(const wire::PacketView& packet, const wire::OpcodeInfo& info) const {

@@ -21,6 +21,7 @@ class RcQp : public Qp {
     [[nodiscard]] int modify(TimeNs now, const abi::QpAttr& attr, const wire::Path& path,
                              Outbox& outbox) override;
     void query(abi::QpAttr& attr) const override;
+    [[nodiscard]] QpPsns psns() const override;
     void handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& outbox) override;
     void handle_timeout(TimeNs now, Outbox& outbox) override;
     [[nodiscard]] bool progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) override;

@@ -10,11 +10,12 @@ void UcQp::reset_responder(Psn first_psn) {
     comm_established_ = false;
 }
 
-void UcQp::query(abi::QpAttr& attr) const {
-    UnreliableQp::query(attr);
+QpPsns UcQp::psns() const {
+    QpPsns psns = UnreliableQp::psns();
     if (is_responder_active(common_.state)) {
-        attr.rq_psn = responder_.expected_psn().value();
+        psns.rq_psn = responder_.expected_psn().value();
     }
+    return psns;
 }
 
 void UcQp::handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& outbox) {

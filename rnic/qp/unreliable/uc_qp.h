@@ -11,7 +11,7 @@ class UcQp : public UnreliableQp {
   public:
     explicit UcQp(const QpConfig& config);
 
-    void query(abi::QpAttr& attr) const override;
+    [[nodiscard]] QpPsns psns() const override;
     void handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& outbox) override;
 
   private:

@@ -44,10 +44,13 @@ void UnreliableQp::enter_state(QpState next, Outbox& outbox) {
 }
 
 void UnreliableQp::query(abi::QpAttr& attr) const {
-    report_attributes(common_, requester_.drained(), attr);
-    if (common_.state == QpState::kRts || common_.state == QpState::kSqd || common_.state == QpState::kSqe) {
-        attr.sq_psn = requester_.next_psn().value();
-    }
+    report_attributes(common_, requester_.drained(), psns(), attr);
+}
+
+QpPsns UnreliableQp::psns() const {
+    const bool sends =
+        common_.state == QpState::kRts || common_.state == QpState::kSqd || common_.state == QpState::kSqe;
+    return {common_.attr.rq_psn, sends ? requester_.next_psn().value() : common_.attr.sq_psn};
 }
 
 bool UnreliableQp::is_acceptable(const wire::PacketView& packet) const {

@@ -14,6 +14,7 @@ class UnreliableQp : public Qp {
     [[nodiscard]] int modify(TimeNs now, const abi::QpAttr& attr, const wire::Path& path,
                              Outbox& outbox) override;
     void query(abi::QpAttr& attr) const override;
+    [[nodiscard]] QpPsns psns() const override;
     void handle_timeout(TimeNs now, Outbox& outbox) override { flow_.on_timer(now, outbox.clock(now)); }
     [[nodiscard]] bool progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) override;
     [[nodiscard]] TimeNs deadline() const override { return flow_.deadline(); }

@@ -35,6 +35,7 @@ class PlainQp final : public Qp {
         return 0;
     }
     void query(abi::QpAttr& attr) const override { attr = attr_; }
+    [[nodiscard]] QpPsns psns() const override { return {attr_.rq_psn, attr_.sq_psn}; }
     void handle_packet(TimeNs, const wire::PacketView&, Outbox&) override {}
     void handle_timeout(TimeNs, Outbox&) override {}
     void forget_srq(const SharedRecvQueue& srq) override {
