@@ -166,6 +166,9 @@ class Script {
     void peer(const ScriptPackets& packets, Where where = Where::current());
     /// These packets, in this order, went out by now; what went out behind them stays for the next step.
     void sends(const ScriptPackets& expected, Where where = Where::current());
+    /// The specification leaves open whether this packet goes out; ours does not send it. Returns whether it
+    /// went out by now.
+    [[nodiscard]] bool may_send(const Packet& expected, Where where = Where::current());
     /// Nothing else went out by now.
     void sends_nothing(Where where = Where::current());
     /// Nothing is left to be seen, and nothing goes out for so long.

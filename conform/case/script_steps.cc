@@ -237,6 +237,17 @@ void Script::sends(const ScriptPackets& expected, Where where) {
     is_answered_ = true;
 }
 
+bool Script::may_send(const ScriptPacket& expected, Where where) {
+    const Tolerance& tolerance = bench_->tolerance();
+    skip_what_is_open(expected);
+    if (!tolerance.takes_what_specification_leaves_open ||
+        bench_->next(now() + tolerance.patience_ns) == nullptr) {
+        return false;
+    }
+    sends(expected, where);
+    return true;
+}
+
 void Script::sends_nothing(Where where) {
     const Tolerance& tolerance = bench_->tolerance();
     const TimeNs until = now() + tolerance.settle_ns;

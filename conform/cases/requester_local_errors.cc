@@ -31,11 +31,22 @@ CONFORM_CASE(RequesterLocalErrors, EntryOfALaterPacket, "10.6.3",
 }
 
 CONFORM_CASE(RequesterLocalErrors, ReadBufferMayNotBeWritten, "10.6.3",
-             "a READ into a region without local write access: LOC_PROT_ERR, the READ does not go out") {
-    connect();
+             "a READ into a region without local write access: LOC_PROT_ERR, and nothing is written there") {
+    connect({.timeout = 0});
+    Region& region = add_region(64, 0);
     SendRequest request = read(2, 8);
-    request.sge = {add_region(64, 0).sge(0, 8)};
-    fails_at_home(request, WcStatus::kLocProtErr);
+    request.sge = {region.sge(0, 8)};
+    post({write(1, 8), request});
+    sends(write_only(1000, 8));
+    // The L_Key may be looked at before the READ goes out, or when its response comes.
+    if (may_send(read_request(1001, 8))) {
+        peer(response_only(1001, 2, 8));
+    } else {
+        peer(ack(1000, 1));
+    }
+    completes({ok(1), failed(2, WcStatus::kLocProtErr)});
+    state(QpState::kErr);
+    untouched(region);
 }
 
 CONFORM_CASE(RequesterLocalErrors, MessageOverTheLimit, "9.7.4.1.6 (C9-94)",
