@@ -97,7 +97,7 @@ void UmadServer::on_connection(const Listener& listener) {
         return;
     }
     abi::UmadHello hello{abi::kUmadMagic, peer_error(listener, socket.get()), 0};
-    if (hello.error == 0 && files_.size() >= kMaxFiles) {
+    if (hello.error == 0 && files_.size() >= kFilesOfPrograms + kFilesOfPort * num_sms_.size()) {
         hello.error = EMFILE;
     }
     auto file = std::make_unique<File>(listener.kind, listener.port, std::move(socket));

@@ -19,8 +19,10 @@ namespace urnic::daemon {
 
 class UmadServer {
   public:
-    /// Open devices at once, of all users together.
-    static constexpr std::size_t kMaxFiles = 64;
+    /// Open devices at once, of all users together: a few programs that open one each, and eight that open
+    /// those of all ports, as ibacm does.
+    static constexpr std::size_t kFilesOfPrograms = 64;
+    static constexpr std::size_t kFilesOfPort = 8;
     /// Datagrams of one program in a row before the next one's turn comes.
     static constexpr int kDatagramsPerTurn = 64;
 

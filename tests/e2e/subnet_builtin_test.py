@@ -207,6 +207,29 @@ class Builtin(subnet_test.Subnet):
         (user,) = (user for user in self.status()["users"] if user["uid"] == 65534)
         self.assertEqual(user["refusals"], 1)
 
+    def test_open_devices_are_bounded(self):
+        """Eight programs may have every port open, as ibacm does, and 64 more one of them; who asks for more is told, and no one else."""
+        ask = """if True:
+            import errno, itertools, os, signal
+            fds = []
+            try:
+                for number in itertools.count():
+                    fds.append(os.open(f"/dev/infiniband/umad{number % 3}", os.O_RDWR))
+            except OSError as error:
+                print(len(fds), errno.errorcode[error.errno], flush=True)
+            signal.pause()"""
+        programs = []
+        for opened in (64, 8 * RNICS):  # one process opens 64 at most
+            programs.append(harness.start(self.here("/usr/bin/python3", "-c", ask)))
+            self.addCleanup(harness.finish, programs[-1])
+            self.addCleanup(harness.end_group, programs[-1])
+            self.assertEqual(harness.read_line(programs[-1]), f"{opened} EMFILE\n")
+        query = self.here("saquery", "-C", "urnic1", "-c")
+        refused = harness.run(query)
+        self.assertNotEqual(refused.returncode, 0, str(refused))
+        harness.end_group(programs[0])
+        self.assertTrue(harness.wait_until(lambda: harness.run(query).returncode == 0, pause=0.1))
+
     def test_a_program_that_does_not_read_loses_answers_alone(self):
         script = pathlib.Path(__file__).with_name("sa_client.py")
         program = harness.start(self.here("/usr/bin/python3", script, "urnic0", "flood"))
