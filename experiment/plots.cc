@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
@@ -20,19 +19,14 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPython = "/usr/bin/python3";
 
-// Beside the program: where it is built, that is the source's; else where it was installed.
+// Beside the program, where it is built and where it is installed.
 fs::path find_script() {
-    const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
-    const std::array<fs::path, 2> places = {here / "draw.py", fs::path(URNIC_SOURCE_DIR) / "draw.py"};
-    for (const fs::path& place : places) {
-        if (access(place.c_str(), R_OK) == 0) {
-            return place;
-        }
+    const fs::path script = fs::read_symlink("/proc/self/exe").parent_path() / "draw.py";
+    if (access(script.c_str(), R_OK) != 0) {
+        throw std::runtime_error(
+            fmt::format("there is no {}: install with meson install, or give --no-draw", script.string()));
     }
-    throw std::runtime_error(
-        fmt::format("draw.py was found neither at {} nor at {}: install with meson install, or "
-                    "give --no-draw",
-                    places[0].string(), places[1].string()));
+    return script;
 }
 
 }  // namespace
