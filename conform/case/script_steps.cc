@@ -268,12 +268,13 @@ void Script::sends_nothing(Where where) {
 void Script::wait(TimeNs duration) { bench_->wait_until(now() + duration); }
 
 void Script::silence(TimeNs duration, Where where) {
-    const TimeNs longest = bench_->tolerance().longest_silence_ns;
-    const TimeNs early = bench_->tolerance().early_ns;
-    const TimeNs length = longest != 0 && duration >= kSecond ? longest
-                          : early != 0                        ? duration - duration / 4
-                                                              : duration;
-    const TimeNs end = now() + length;
+    const Tolerance& tolerance = bench_->tolerance();
+    const TimeNs length = tolerance.longest_silence_ns != 0 && duration >= kSecond
+                              ? tolerance.longest_silence_ns
+                          : tolerance.early_ns != 0 ? duration - duration / 4
+                                                    : duration;
+    // A moment of virtual time is none on a wire: what a device should not send takes longer to come.
+    const TimeNs end = now() + std::max(length, tolerance.settle_ns);
     if (const SeenFrame* next = bench_->next(end); next != nullptr) {
         sends_nothing(where);
         if (bench_->next(end) != nullptr) {
