@@ -1,5 +1,8 @@
 """`urnic view` of an incast: two RNICs send to a third over an emulated switch, whose links are far below what any machine sustains."""
 
+import os
+import pathlib
+
 import harness
 from failure_modes_test import STREAM, WithStreams
 from view_test import Planting
@@ -57,6 +60,11 @@ ecn_pmax = 0.2
                 if f" {finding}: " in line:
                     devices.append(group)
         self.assertEqual(told, {"incast": ["urnic2", "urnic2"], "cnps_cut_rate": ["urnic0", "urnic1"]})
+        if picture := os.environ.get("URNIC_PICTURE"):  # that of docs/observe.md
+            index = self.browser.evaluate("JSON.parse(document.getElementById('data').textContent).connections"
+                                          ".findIndex(one => one.findings.some(finding => finding.id === 'cnps_cut_rate'))")
+            self.open(file.with_suffix(".html"), f"#{index}")
+            self.browser.screenshot(pathlib.Path(picture), whole=True)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ class Pages(harness.TestCase):
     def view(self, file, *words):
         """Makes its page and opens it."""
         page = file.with_suffix(".html")
-        result = harness.run([harness.URNIC, "view", file, "-o", page, *words])
+        # By its name alone, which is what the page shows.
+        result = harness.run([harness.URNIC, "view", file.name, "-o", page, *words], cwd=file.parent)
         self.assert_ok(result)
         self.open(page)
         return result
@@ -54,7 +55,7 @@ class Planting(Captures, Pages):
     def traced(self, run):
         """The trace of what `run` does."""
         self.number += 1
-        file = self.dir / f"{self.number}.ndjson"
+        file = self.dir / f"transfer-{self.number}.ndjson"
         tracer = harness.start([harness.URNIC, "trace", file, "--socket", self.socket])
         self.addCleanup(harness.end_group, tracer)
         self.assertTrue(harness.wait_until(lambda: "urnic-capture" in
