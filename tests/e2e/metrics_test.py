@@ -251,9 +251,12 @@ class Live(Metrics):
         self.assertIn("Nothing since", page.evaluate("document.getElementById('troubles').textContent"))
         self.assertTrue(page.evaluate("document.getElementById('network').hidden"), "there is no emulated network")
         # A program whose name is markup, and a port that goes down.
-        holder = self.start("/usr/bin/python3", "-c", HOLD_QPS)
+        (self.dir / MARKUP).symlink_to("/usr/bin/python3")
+        holder = self.start(self.dir / MARKUP, "-c", HOLD_QPS)
         self.expect_line(holder, "held")
         page.wait_for("document.querySelectorAll('#qps tbody tr').length === 3")
+        self.assertEqual(page.evaluate("document.querySelectorAll('#qps tbody tr')[0].cells[3].textContent"), MARKUP)
+        self.assertEqual(page.evaluate("document.querySelectorAll('#qps b').length"), 0)
         self.assertIn("2 more are not shown", page.evaluate("document.getElementById('qps_left_out').textContent"))
         self.assert_ok(self.urnic("port", "urnic1", "down", "--socket", self.socket))
         page.wait_for(f"{rows}[1][1] === 'DOWN'")
@@ -274,6 +277,9 @@ class Live(Metrics):
         self.stop_daemon(self.daemon)
         page.wait_for("document.body.className === 'stale'")
 
+
+# As the name of a program.
+MARKUP = "<b>fat<b>&amp;"
 
 # Five QPs in INIT, by pyverbs' stock modules.
 HOLD_QPS = """
@@ -365,6 +371,45 @@ class Hostile(Metrics):
         self.assertIsNone(self.daemon.poll())
 
 
+def standard_series(counters):
+    """What node_exporter makes of ports/1/counters and the port's states, and the value that `urnic status` has for each."""
+    def total(*names):
+        return sum(counters[name] for name in names)
+    values = {
+        "port_data_transmitted_bytes_total": counters["sent_bytes"] // 4 * 4, "port_data_received_bytes_total": counters["rcvd_bytes"] // 4 * 4,
+        "port_packets_transmitted_total": counters["sent_pkts"], "port_packets_received_total": counters["rcvd_pkts"],
+        "unicast_packets_transmitted_total": counters["sent_pkts"] - counters["sent_multicast_pkts"],
+        "unicast_packets_received_total": counters["rcvd_pkts"] - counters["rcvd_multicast_pkts"],
+        "multicast_packets_transmitted_total": counters["sent_multicast_pkts"],
+        "multicast_packets_received_total": counters["rcvd_multicast_pkts"],
+        "port_errors_received_total": total("drop_malformed", "rx_icrc_encapsulated", "drop_steering_full"),
+        "port_discards_transmitted_total": total("drop_tx_full", "drop_no_neighbour", "xmit_discard_port_down"),
+        "port_transmit_wait_total": counters["xmit_wait_ns"], "link_downed_total": counters["link_downed"],
+        "info": 1, "state_id": 4, "physical_state_id": 5, "rate_bytes_per_second": 12.5e9}
+    # An RNIC without a physical link, and no switch, has none of these.
+    return {**values, **dict.fromkeys((
+        "symbol_error_total", "link_error_recovery_total", "local_link_integrity_errors_total", "excessive_buffer_overrun_errors_total",
+        "port_constraint_errors_transmitted_total", "port_constraint_errors_received_total", "port_receive_remote_physical_errors_total",
+        "port_receive_switch_relay_errors_total", "vl15_dropped_total"), 0)}
+
+
+# Those of hw_counters, which node_exporter reads since 1.11.
+HW_SERIES = {
+    "duplicate_requests_packets_total": "duplicate_request", "implied_nak_seq_errors_total": "implied_nak_seq_err",
+    "local_ack_timeout_errors_total": "local_ack_timeout_err", "np_cnp_packets_sent_total": "np_cnp_sent",
+    "np_ecn_marked_roce_packets_received_total": "np_ecn_marked_roce_packets", "out_of_buffer_drops_total": "out_of_buffer",
+    "out_of_sequence_packets_received_total": "out_of_sequence", "packet_sequence_errors_total": "packet_seq_err",
+    "req_cqes_errors_total": "req_cqe_error", "req_cqes_flush_errors_total": "req_cqe_flush_error",
+    "req_remote_access_errors_total": "req_remote_access_errors", "req_remote_invalid_request_errors_total": "req_remote_invalid_request",
+    "resp_cqes_errors_total": "resp_cqe_error", "resp_cqes_flush_errors_total": "resp_cqe_flush_error",
+    "resp_local_length_errors_total": "resp_local_length_error", "resp_remote_access_errors_total": "resp_remote_access_errors",
+    "rnr_nak_retry_packets_received_total": "rnr_nak_retry_err", "rp_cnp_packets_handled_total": "rp_cnp_handled",
+    "rp_cnp_ignored_packets_received_total": "rp_cnp_ignored", "rx_atomic_requests_total": "rx_atomic_requests",
+    "rx_read_requests_total": "rx_read_requests", "rx_write_requests_total": "rx_write_requests",
+    "rx_icrc_encapsulated_errors_total": "rx_icrc_encapsulated",
+}
+
+
 class NodeExporter(with_daemon.WithDaemon):
     def test_series_of_sysfs(self):
         self.check_series("prometheus-node-exporter", f"--path.sysfs={self.run_dir}/sysroot/sys")
@@ -373,10 +418,22 @@ class NodeExporter(with_daemon.WithDaemon):
         """As Debian ships it, a program of Go that no preloading reaches, with the paths that it has anywhere."""
         self.check_series(harness.URNIC, "run", "--mount", "--socket", self.socket, "--", "prometheus-node-exporter")
 
-    def check_series(self, *exporter_words):
+    def transfer(self, program, *words):
         port = harness.free_port()
-        words = [str(word) for word in (harness.URNIC, "run", "--socket", self.socket, "--", "ib_write_bw", "-F", "-n", 100, "-s", 1000, "-p", port)]
-        self.run_pair([*words, "-d", "urnic1"], [*words, "-d", "urnic0", "127.0.0.1"], port)
+        command = [str(word) for word in (harness.URNIC, "run", "--socket", self.socket, "--", program, "-F", "-n", 100, "-p", port, *words)]
+        self.run_pair([*command, "-d", "urnic1"], [*command, "-d", "urnic0", "127.0.0.1"], port)
+
+    def make_counts(self):
+        """Of more than one kind, at urnic0, which asks, and at urnic1, where packets arrive damaged and whose port was down."""
+        for words in (("fault", "add", "corrupt", "--opcode", "RC WRITE Middle", "--probability", "0.05", "--seed", "3"),
+                      ("port", "urnic1", "down"), ("port", "urnic1", "up")):
+            self.assert_ok(self.urnic(*words, "--socket", self.socket))
+        self.transfer("ib_write_bw", "-s", 20_000, "-u", 17)
+        self.transfer("ib_read_bw", "-s", 1000)
+        self.transfer("ib_atomic_bw")
+
+    def check_series(self, *exporter_words):
+        self.make_counts()
         listen = harness.free_port()
         exporter = harness.start([*exporter_words, "--collector.disable-defaults", "--collector.infiniband",
                                   f"--web.listen-address=127.0.0.1:{listen}"])
@@ -389,19 +446,34 @@ class NodeExporter(with_daemon.WithDaemon):
             with contextlib.closing(connection):
                 connection.request("GET", "/metrics")
                 text = connection.getresponse().read().decode()
-            return {(sample.name, sample.labels["device"]): sample.value for family in text_string_to_metric_families(text)
-                    for sample in family.samples if sample.name.startswith("node_infiniband_") and "device" in sample.labels}
+            return {(sample.name.removeprefix("node_infiniband_"), sample.labels["device"]): sample.value
+                    for family in text_string_to_metric_families(text) for sample in family.samples
+                    if sample.name.startswith("node_infiniband_") and "device" in sample.labels}
 
-        # The daemon writes the files once a second.
-        def agree():
-            seen = series()
-            counters = {device["name"]: device["counters"] for device in self.status()["devices"]}
-            return all(seen.get(("node_infiniband_port_packets_transmitted_total", name)) == counters[name]["sent_pkts"]
-                       and seen.get(("node_infiniband_port_data_received_bytes_total", name)) == counters[name]["rcvd_bytes"] // 4 * 4
-                       for name in counters)
-        self.assertTrue(harness.wait_until(agree, pause=0.2), series())
-        of_one = [name for name, device in series() if device == "urnic0"]
-        self.assertGreaterEqual(len(of_one), 20, of_one)
+        def expected(with_hw):
+            values = {}
+            for device in self.status()["devices"]:
+                of_one = standard_series(device["counters"])
+                if with_hw:
+                    of_one["lifespan_seconds"] = 1
+                    of_one.update({name: device["counters"][counter] for name, counter in HW_SERIES.items()})
+                values.update({(name, device["name"]): value for name, value in of_one.items()})
+            return values
+
+        # The daemon writes the files once a second. Every series is one that is named here, and has the value of urnic status.
+        has_hw = ("lifespan_seconds", "urnic0") in series()
+        self.assertTrue(harness.wait_until(lambda: series() == expected(has_hw), pause=0.2), (series(), expected(has_hw)))
+        seen = series()
+        self.assertGreaterEqual(len(seen), 2 * (49 if has_hw else 25))
+        for name in ("port_errors_received_total", "link_downed_total", "port_data_received_bytes_total"):
+            self.assertGreater(seen[name, "urnic1"], 0, name)
+        # Whatever reads them: the files are there.
+        folder = self.run_dir / "sysroot/sys/class/infiniband/urnic1/ports/1/hw_counters"
+        (counters,) = (device["counters"] for device in self.status()["devices"] if device["name"] == "urnic1")
+        self.assertEqual({name: int((folder / name).read_text(encoding="ascii")) for name in HW_SERIES.values()},
+                         {name: counters[name] for name in HW_SERIES.values()})
+        for name in ("rx_icrc_encapsulated", "out_of_sequence", "rx_write_requests", "rx_read_requests", "rx_atomic_requests"):
+            self.assertGreater(counters[name], 0, name)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ is written in Go) is told where the tree is: --path.sysfs=RUN_DIR/sysroot/sys.
 import json
 import os
 import pathlib
+import re
 import shlex
 
 import harness
@@ -124,6 +125,30 @@ class GidAttributes(harness.TestCase):
                 self.assertEqual((port_dir(device) / "gid_attrs/ndevs" / number).read_text(encoding="ascii"), "")
         # libibverbs takes an empty name for no interface.
         self.assert_ok(harness.run(["ibv_devinfo", "-v", "-d", "urnic0"], env=dict(os.environ)))
+
+
+class Diagnostics(harness.TestCase):
+    """Debian's infiniband-diags that look at sysfs alone. Those that send management datagrams need InfiniBand (subnet_test)."""
+
+    def ask(self, *command):
+        return self.run_ok(command, env={**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin"}).out
+
+    def test_ibstat(self):
+        self.assertEqual(self.ask("ibstat", "-l").split(), ["urnic0", "urnic1"])
+        guid = (port_dir("urnic1").parent.parent / "node_guid").read_text(encoding="ascii").strip().replace(":", "")
+        text = self.ask("ibstat", "urnic1")
+        for line in ("CA 'urnic1'", f"Node GUID: 0x{guid}", "State: Active", "Physical state: LinkUp", "Rate: 100", "Link layer: Ethernet"):
+            self.assertRegex(text, rf"(?m)^\s*{line}$")
+        self.assert_ok(harness.run([harness.URNIC, "port", "urnic1", "down"], env=dict(os.environ)))
+        self.addCleanup(harness.run, [harness.URNIC, "port", "urnic1", "up"], env=dict(os.environ))
+        self.assertRegex(self.ask("ibstat", "urnic1"), r"State: Down\n\s+Physical state: Disabled\n")
+
+    def test_ibstatus(self):
+        text = self.ask("ibstatus")
+        self.assertEqual(text.count("Infiniband device 'urnic"), 2)
+        self.assertRegex(text, r"Infiniband device 'urnic0' port 1 status:\n\s+default gid:\s+fe80:[0-9a-f:]{34}\n")
+        states = r"\n\s+state:\s+4: ACTIVE\n\s+phys state:\s+5: LinkUp\n\s+rate:\s+100 Gb/sec \(4X EDR\)\n"
+        self.assertEqual(len(re.findall(states, text)), 2)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,15 @@
 
 import collections
 import json
+import os
+import re
+import signal
+import unittest
 
 import jsonschema
 
 import harness
+import with_daemon
 from capture_test import ITERATIONS, Captures
 from failure_modes_test import RETRY_EXC_ERR, WithStreams
 
@@ -34,10 +39,12 @@ class Traces(Captures):
         file = self.dir / "events.ndjson"
         tracer = harness.start([harness.URNIC, "trace", file, *words, "--socket", self.socket])
         self.addCleanup(harness.end_group, tracer)
-        # What tells that it has begun is the daemon, which has the tracer's memory.
-        self.assertTrue(harness.wait_until(lambda: "urnic-capture" in
-                                           open(f"/proc/{self.daemon.pid}/maps", encoding="ascii").read()))
+        self.assertTrue(harness.wait_until(self.has_begun))
         return tracer, file
+
+    def has_begun(self):
+        """What tells is the daemon, which has the tracer's memory."""
+        return "urnic-capture" in open(f"/proc/{self.daemon.pid}/maps", encoding="ascii").read()
 
 
 class Live(Traces):
@@ -165,6 +172,45 @@ class Live(Traces):
         result = harness.finish(tracer)
         self.assertEqual(result.returncode, 125, result)
         self.assertIn("/dev/full cannot be written: No space left on device", result.err)
+
+
+    def test_a_reader_that_stalls(self):
+        # As with captures: nobody reads the pipe, the RNICs go on, and what has no room is counted.
+        read_end, write_end = os.pipe()
+        self.addCleanup(os.close, read_end)
+        tracer = harness.start([harness.URNIC, "trace", f"/dev/fd/{write_end}", "--buffer", "1", "--socket", self.socket],
+                               pass_fds=[write_end])
+        os.close(write_end)
+        self.addCleanup(harness.end_group, tracer)
+        self.assertTrue(harness.wait_until(self.has_begun))
+        self.transfer("-s", 65536, iterations=500)
+        text = b""
+        tracer.send_signal(signal.SIGINT)
+        while part := os.read(read_end, 1 << 16):
+            text += part
+        result = harness.finish(tracer)
+        self.assert_ok(result)
+        seen, lost = 0, 0
+        for device in ("urnic0", "urnic1"):
+            told = re.search(rf"(\d+) of (\d+) packets, WQEs and completions of {device} are missing, because this reader was too slow",
+                             result.err)
+            self.assertIsNotNone(told, result)
+            self.assertGreater(int(told[1]), 0)
+            lost, seen = lost + int(told[1]), seen + int(told[2])
+        events = self.check(text.decode())
+        # A packet is an event or more.
+        self.assertGreaterEqual(len(events), seen - lost)
+
+    @unittest.skipIf(os.geteuid() != 0, "a second user needs root")
+    def test_other_users_may_not(self):
+        file = self.dir / "events.ndjson"
+        file.touch()
+        file.chmod(0o666)
+        result = self.urnic("trace", file, "--socket", self.socket, **with_daemon.as_nobody())
+        self.assertEqual(result.returncode, 125, result)
+        self.assertIn("nobody may not", result.err)
+        self.assertEqual(file.stat().st_size, 0)
+        self.assertTrue(harness.wait_until(lambda: any(user["refusals"] for user in self.status()["users"])))
 
 
 class Streams(Traces, WithStreams):
