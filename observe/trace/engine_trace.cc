@@ -84,6 +84,12 @@ void EngineTrace::look_at(TimeNs now, const std::string& host, const Qp& qp) {
             events_.add_rate(host, qp.qp_num(), now, *rate);
         }
     }
+    if (const SharedRecvQueue* const srq = qp.config().srq; srq != nullptr) {
+        look_at_srq(now, host, qp, *srq);
+    }
+    if (const XrcSrqTable* const srqs = qp.config().xrc_srqs; srqs != nullptr) {
+        srqs->for_each([&](const SharedRecvQueue& srq) { look_at_srq(now, host, qp, srq); });
+    }
     const std::uint32_t sends = qp.sends_taken();
     const std::uint32_t receives = qp.config().rq.next();
     if (sends == taken.sends && receives == taken.receives) return;
@@ -95,14 +101,32 @@ void EngineTrace::look_at(TimeNs now, const std::string& host, const Qp& qp) {
     for (; !is_flushing && taken.sends != sends; ++taken.sends) {
         events_.add_wqe(host, qp.qp_num(), now, captured_send(qp, taken.sends));
     }
-    for (; !is_flushing && taken.receives != receives; ++taken.receives) {
-        abi::CapturedWqe wqe{};
-        wqe.is_recv = 1;
-        wqe.wqe_index = taken.receives;
-        events_.add_wqe(host, qp.qp_num(), now, wqe);
+    if (!is_flushing) {
+        note_receives(now, host, qp, taken.receives, receives);
     }
     taken.sends = sends;
     taken.receives = receives;
+}
+
+/// Several QPs share the queue: what is gone since the last look was taken by the one that has worked since,
+/// which is looked at. A queue that is behind what was seen of it is another one in its place.
+void EngineTrace::look_at_srq(TimeNs now, const std::string& host, const Qp& qp, const SharedRecvQueue& srq) {
+    std::uint32_t& taken = taken_of_srqs_[&srq];
+    const std::uint32_t next = srq.next();
+    if (taken == next) return;
+    settle();
+    if (is_ahead(taken, next)) taken = 0;
+    note_receives(now, host, qp, taken, next);
+    taken = next;
+}
+
+void EngineTrace::note_receives(TimeNs now, const std::string& host, const Qp& qp, std::uint32_t begin,
+                                std::uint32_t end) {
+    abi::CapturedWqe wqe{};
+    wqe.is_recv = 1;
+    for (wqe.wqe_index = begin; wqe.wqe_index != end; ++wqe.wqe_index) {
+        events_.add_wqe(host, qp.qp_num(), now, wqe);
+    }
 }
 
 }  // namespace urnic::trace

@@ -44,6 +44,9 @@ class EngineTrace final : public QpWatcher {
         RateWatch rate;
     };
     void look_at(TimeNs now, const std::string& host, const Qp& qp);
+    void look_at_srq(TimeNs now, const std::string& host, const Qp& qp, const SharedRecvQueue& srq);
+    void note_receives(TimeNs now, const std::string& host, const Qp& qp, std::uint32_t begin,
+                       std::uint32_t end);
 
     PacketTrace& events_;
     FateWatch fate_;
@@ -52,6 +55,7 @@ class EngineTrace final : public QpWatcher {
     std::vector<std::pair<std::uint32_t, abi::CapturedCompletion>>
         completed_;  // by the packet that is received
     std::unordered_map<std::string, Taken> taken_;
+    std::unordered_map<const SharedRecvQueue*, std::uint32_t> taken_of_srqs_;
 };
 
 }  // namespace urnic::trace
