@@ -1,6 +1,8 @@
 # in_chroot.sh ROOT [--keep]: what scripts/debian tries in the chroot. In namespaces of its own for mounts and processes.
 root=$1
-cp debian/tests/perftest tests/debian/inside/*.sh "$root/packages/"
+mkdir "$root/packages/source"
+cp -a debian "$root/packages/source/"
+cp tests/debian/inside/*.sh "$root/packages/"
 sh -e tests/debian/older.sh "$root/packages" "$root/packages/older"
 mount --make-rprivate /
 mount -t proc proc "$root/proc"

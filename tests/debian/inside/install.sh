@@ -3,7 +3,7 @@
 apt-get update -qq
 # What the packages need, and what runs over them, stays; then what is left is theirs.
 # shellcheck disable=SC2046
-apt install perftest ibverbs-utils rdmacm-utils librte-meta-all libtirpc-dev libibverbs-dev librdmacm-dev apparmor systemd-standalone-sysusers python3-matplotlib \
+apt install autopkgtest dpkg-dev perftest ibverbs-utils rdmacm-utils librte-meta-all libtirpc-dev libibverbs-dev librdmacm-dev apparmor systemd-standalone-sysusers python3-matplotlib \
     $(for package in /packages/*.deb; do dpkg-deb -f "$package" Depends; done | tr ',' '\n' | sed 's/^ *//; s/[ (|:].*//' | grep -v -e urnic -e systemd | sort -u)
 id alice >/dev/null 2>&1 || useradd -m alice
 files >/packages/before
@@ -11,8 +11,10 @@ say "apt install ./*.deb"
 apt install /packages/*.deb
 getent passwd urnic >/dev/null || fail "the user urnic was not made"
 is_enabled || fail "urnicd.service is not enabled"
-say "perftest as a user, over a daemon of her own"
-sh /packages/perftest
+say "autopkgtest: perftest as a user, over a daemon of the user's own"
+autopkgtest --no-built-binaries /packages/*.deb /packages/source -- null >/packages/autopkgtest.log 2>&1 ||
+    fail "autopkgtest: $(tail -40 /packages/autopkgtest.log)"
+grep PASS /packages/autopkgtest.log
 say "The system's daemon, with the configuration that the package brings"
 grep -q '^rdma:' /etc/group
 usermod -aG rdma alice
