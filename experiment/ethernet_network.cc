@@ -114,6 +114,25 @@ PortReading EthernetNetwork::read(std::size_t port, TimeNs /*now*/) const {
     return reading;
 }
 
+trace::PortView EthernetNetwork::look(netsim::NodeIndex node, netsim::PortIndex port, TimeNs now) const {
+    const netsim::Switch* const at = network_.switch_at(node);
+    const netsim::EgressPort& egress = at != nullptr ? at->egress(port) : network_.host_port(node);
+    trace::PortView view;
+    for (std::uint8_t priority = 0; priority < netsim::kPriorities; ++priority) {
+        const auto bit = static_cast<std::uint8_t>(1U << priority);
+        view.queue_bytes += egress.bytes(priority);
+        view.stopped |= egress.is_paused(now, priority) ? bit : 0;
+        view.stops |= at != nullptr && at->is_pausing(port, priority) ? bit : 0;
+    }
+    if (at != nullptr) {
+        const netsim::SwitchPortCounters& counters = at->counters(port);
+        view.marks = counters.marks_made;
+        view.dropped = counters.dropped;
+        view.watchdog_dropped = counters.watchdog_dropped;
+    }
+    return view;
+}
+
 void EthernetNetwork::deliver(TimeNs now, netsim::NodeIndex host, netsim::NetworkPacket& packet) {
     listener_.deliver(now, host, static_cast<Frame&>(packet));
 }

@@ -24,6 +24,13 @@ class EthernetNetwork final : public VirtualNetwork, public netsim::NetworkOutbo
     void describe(const VirtualPacket& packet, netsim::NodeIndex host, wire::PacketView& view) const override;
     [[nodiscard]] TimeNs deadline() const override { return network_.deadline(); }
     void on_timer(TimeNs now) override { network_.on_timer(now); }
+    [[nodiscard]] netsim::NodeIndex next_node() const override { return network_.next_node(); }
+    [[nodiscard]] netsim::PortIndex egress(netsim::NodeIndex node, netsim::NodeIndex to,
+                                           const VirtualPath& path) const override {
+        return network_.egress(node, to, path.hash).value_or(0);
+    }
+    [[nodiscard]] trace::PortView look(netsim::NodeIndex node, netsim::PortIndex port,
+                                       TimeNs now) const override;
     [[nodiscard]] const std::vector<VirtualPort>& ports() const override { return ports_; }
     [[nodiscard]] PortReading read(std::size_t port, TimeNs now) const override;
     [[nodiscard]] std::uint64_t pauses_received(netsim::NodeIndex host) const override {

@@ -17,6 +17,7 @@
 #include "experiment/report.h"
 #include "experiment/simulation.h"
 #include "observe/trace/engine_trace.h"
+#include "observe/trace/network_trace.h"
 #include "os/command_line.h"
 
 namespace urnic::experiment {
@@ -84,14 +85,14 @@ Changes changes_of(const Options& options) {
     return changes;
 }
 
-/// The events of all QPs, as urnic trace has them.
+/// The events of all QPs, as urnic trace has them, and of the network.
 class TraceFile {
   public:
     explicit TraceFile(std::string path)
         : path_(std::move(path)), out_(path_, std::ios::binary | std::ios::trunc) {
         check();
     }
-    [[nodiscard]] QpWatcher& watcher() { return watcher_; }
+    void watch(Simulation& simulation) { simulation.watch(watcher_, network_); }
     void finish() {
         watcher_.settle();
         lines_.finish();
@@ -108,12 +109,13 @@ class TraceFile {
     trace::JsonLines lines_{out_, "host"};
     trace::PacketTrace events_{lines_, {}};
     trace::EngineTrace watcher_{events_};
+    trace::NetworkTrace network_{lines_, watcher_};
 };
 
 Results simulate(const Run& run, bool quiet, TraceFile* trace) {
     Simulation simulation(run.config);
     if (trace != nullptr) {
-        simulation.watch(&trace->watcher());
+        trace->watch(simulation);
     }
     Progress progress(run.label.empty() ? run.config.name : run.label, quiet);
     constexpr TimeNs kSteps = 200;
@@ -179,7 +181,8 @@ int start(int argc, char** argv) {
         .one_value_a_mention();
     app.option("--seed", options.seed, "another seed than the file's").non_negative();
     app.option("--trace", options.trace,
-               "the events of all QPs go there, as urnic trace writes them, for urnic view")
+               "the events of all QPs and of the network's ports go there, as urnic trace writes them, for "
+               "urnic view")
         .type_name("FILE");
     app.flag("--no-draw", options.no_draw, "no pictures, which need python3-matplotlib");
     app.flag("--no-series", options.no_series, "neither time series nor pictures: the summary alone");

@@ -90,11 +90,32 @@ void Simulation::add_ports() {
 
 void Simulation::run_until(TimeNs end) {
     end = std::min(end, config_.duration_ns);
+    if (network_watch_ != nullptr) {
+        run<true>(end);
+    } else {
+        run<false>(end);
+    }
+    now_ = end;
+    if (end == config_.duration_ns && !finished_) {
+        finished_ = true;
+        finish();
+    }
+}
+
+// What happens changes the ports of one node, and what a host does about it, its own port.
+template <bool kIsWatched>
+void Simulation::run(TimeNs end) {
     for (;;) {
         const TimeNs network = network_->deadline();
         const TimeNs timer = world_.timers.first_time();
-        if (std::min(network, timer) > end) {
+        const TimeNs next = std::min(network, timer);
+        if (next > end) {
             break;
+        }
+        netsim::NodeIndex node = netsim::kNoNode;
+        if constexpr (kIsWatched) {
+            network_watch_->pass(next);
+            node = network <= timer ? network_->next_node() : node_of(world_.timers.first());
         }
         if (network <= timer) {
             now_ = network;
@@ -103,12 +124,38 @@ void Simulation::run_until(TimeNs end) {
             now_ = timer;
             on_timer(world_.timers.first());
         }
+        if constexpr (kIsWatched) {
+            if (node != netsim::kNoNode) {
+                network_watch_->look(now_, node);
+            }
+        }
     }
-    now_ = end;
-    if (end == config_.duration_ns && !finished_) {
-        finished_ = true;
-        finish();
+}
+
+void Simulation::watch(QpWatcher& watcher, trace::NetworkTrace& network) {
+    world_.watcher = &watcher;
+    network_watch_ = std::make_unique<NetworkWatch>(config_, *network_, network);
+    for (const Flow& flow : flows_) {
+        const auto name_of = [](const VirtualHost& host, VirtualHost::QpIndex qp) {
+            return trace::qp_name(host.name(), VirtualHost::qp_num(qp));
+        };
+        const std::string sender = name_of(*flow.sender, flow.sender_qp);
+        const std::string receiver = name_of(*flow.receiver, flow.receiver_qp);
+        const netsim::NodeIndex from = flow.sender->node();
+        const netsim::NodeIndex to = flow.receiver->node();
+        network_watch_->add_path(
+            {sender, receiver, *flow.config, true, from, to, flow.sender->path(flow.sender_qp)});
+        network_watch_->add_path(
+            {receiver, sender, *flow.config, false, to, from, flow.receiver->path(flow.receiver_qp)});
     }
+}
+
+// The host whose port it may change; kNoNode: none.
+netsim::NodeIndex Simulation::node_of(std::uint32_t timer) const {
+    if (timer < timer_owners_.size()) {
+        return timer_owners_[timer].first->node();
+    }
+    return timer == sample_timer() ? netsim::kNoNode : flows_[timer - timer_owners_.size()].asker->node();
 }
 
 void Simulation::on_timer(std::uint32_t timer) {
@@ -255,6 +302,9 @@ void Simulation::take_sample() {
 void Simulation::finish() {
     if (sampled_at_ != now_) {
         take_sample();
+    }
+    if (network_watch_ != nullptr) {
+        network_watch_->finish(now_);
     }
     for (std::size_t i = 0; i < flows_.size(); ++i) {
         FlowResult& result = results_.flows[i];

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "experiment/config.h"
+#include "experiment/network_watch.h"
 #include "experiment/virtual_host.h"
 
 namespace urnic::experiment {
@@ -76,8 +77,9 @@ class Simulation final : public VirtualNetworkListener, public CompletionListene
     /// problem_of(config) is empty; it outlives the simulation.
     explicit Simulation(const ExperimentConfig& config);
 
-    /// From now on `watcher` is told what hosts do with their QPs.
-    void watch(QpWatcher* watcher) { world_.watcher = watcher; }
+    /// From now on, which is the beginning, `watcher` is told what hosts do with their QPs, and `network`
+    /// what its ports are and do.
+    void watch(QpWatcher& watcher, trace::NetworkTrace& network);
     /// Lets time pass; no further than the configured duration.
     void run_until(TimeNs end);
     /// After the end.
@@ -112,6 +114,9 @@ class Simulation final : public VirtualNetworkListener, public CompletionListene
     void add_hosts();
     void add_flows();
     void add_ports();
+    template <bool kIsWatched>
+    void run(TimeNs end);
+    [[nodiscard]] netsim::NodeIndex node_of(std::uint32_t timer) const;
     void on_timer(std::uint32_t timer);
     void post_more(Flow& flow);
     void count_bytes(Flow& flow);
@@ -122,6 +127,7 @@ class Simulation final : public VirtualNetworkListener, public CompletionListene
 
     const ExperimentConfig& config_;
     std::unique_ptr<VirtualNetwork> network_;
+    std::unique_ptr<NetworkWatch> network_watch_;  // nullptr: nobody wants to know
     HostWorld world_;
     std::vector<std::unique_ptr<VirtualHost>> hosts_;  // by node
     std::vector<Flow> flows_;

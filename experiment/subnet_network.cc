@@ -83,6 +83,20 @@ PortReading SubnetNetwork::read(std::size_t port, TimeNs now) const {
     return reading;
 }
 
+netsim::PortIndex SubnetNetwork::egress(netsim::NodeIndex node, netsim::NodeIndex to,
+                                        const VirtualPath& /*path*/) const {
+    return network_.switch_at(node)->linear().port(lids_[to]) - 1U;
+}
+
+trace::PortView SubnetNetwork::look(netsim::NodeIndex node, netsim::PortIndex port, TimeNs /*now*/) const {
+    const netsim::IbPort& at = network_.port(node, static_cast<netsim::IbPortNumber>(port + 1));
+    trace::PortView view;
+    view.queue_bytes = at.waiting_bytes();
+    view.discards = at.counters().xmit_discards + at.counters().xmit_constraint_errors;
+    view.waits_since = at.waits_since();
+    return view;
+}
+
 // A host takes what comes at once: nothing here is a receiver that cannot keep up.
 void SubnetNetwork::deliver(TimeNs now, netsim::NodeIndex host, netsim::IbNetworkPacket& packet) {
     network_.consume(now, host, packet);

@@ -27,6 +27,11 @@ class SubnetNetwork final : public VirtualNetwork, public netsim::IbNetworkOutbo
     void describe(const VirtualPacket& packet, netsim::NodeIndex host, wire::PacketView& view) const override;
     [[nodiscard]] TimeNs deadline() const override { return network_.deadline(); }
     void on_timer(TimeNs now) override { network_.on_timer(now); }
+    [[nodiscard]] netsim::NodeIndex next_node() const override { return network_.next_node(); }
+    [[nodiscard]] netsim::PortIndex egress(netsim::NodeIndex node, netsim::NodeIndex to,
+                                           const VirtualPath& path) const override;
+    [[nodiscard]] trace::PortView look(netsim::NodeIndex node, netsim::PortIndex port,
+                                       TimeNs now) const override;
     /// Of hosts, too: their ports wait for credit as those of switches do.
     [[nodiscard]] const std::vector<VirtualPort>& ports() const override { return ports_; }
     [[nodiscard]] PortReading read(std::size_t port, TimeNs now) const override;

@@ -71,6 +71,9 @@ class VirtualHost final : public Outbox, public FrameRetainer {
     /// The QP's timer is due.
     void on_timer(TimeNs now, QpIndex qp);
 
+    [[nodiscard]] netsim::NodeIndex node() const { return options_.node; }
+    [[nodiscard]] const std::string& name() const { return options_.name; }
+    [[nodiscard]] const VirtualPath& path(QpIndex index) const { return qps_[index]->path; }
     [[nodiscard]] const Qp& qp(QpIndex index) const { return *qps_[index]->qp; }
     [[nodiscard]] static std::uint32_t qp_num(QpIndex index) { return kFirstQpNum + index; }
     [[nodiscard]] static QpIndex index_of(std::uint32_t qp_num) { return qp_num - kFirstQpNum; }

@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "netsim/switch/switch.h"
 #include "netsim/topology/topology.h"
+#include "observe/trace/network_trace.h"
 #include "rnic/wire/opcodes.h"
 #include "rnic/wire/packet_view.h"
 
@@ -106,6 +107,15 @@ class VirtualNetwork {
     [[nodiscard]] virtual TimeNs deadline() const = 0;
     /// Lets one thing happen that is due.
     virtual void on_timer(TimeNs now) = 0;
+
+    // --- For a trace. Ports are numbered as netsim::Routes has them.
+    /// Where the next thing happens; deadline() is not kNever.
+    [[nodiscard]] virtual netsim::NodeIndex next_node() const = 0;
+    /// The port by which the switch `node` sends what goes by that path to that host.
+    [[nodiscard]] virtual netsim::PortIndex egress(netsim::NodeIndex node, netsim::NodeIndex to,
+                                                   const VirtualPath& path) const = 0;
+    [[nodiscard]] virtual trace::PortView look(netsim::NodeIndex node, netsim::PortIndex port,
+                                               TimeNs now) const = 0;
 
     /// All that are read.
     [[nodiscard]] virtual const std::vector<VirtualPort>& ports() const = 0;

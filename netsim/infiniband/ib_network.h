@@ -79,6 +79,13 @@ class IbNetwork {
     [[nodiscard]] TimeNs deadline() const { return timers_.first_time(); }
     /// Lets one thing happen that is due.
     void on_timer(TimeNs now);
+    /// Where that happens; deadline() is not kNever. Elsewhere no packet moves then, though a port may grant
+    /// credit.
+    [[nodiscard]] NodeIndex next_node() const {
+        const std::uint32_t timer = timers_.first();
+        const Direction& direction = directions_[timer / 2];
+        return timer % 2 == 0 ? direction.from : direction.to;
+    }
 
     [[nodiscard]] const Topology& topology() const { return topology_; }
     [[nodiscard]] const Routes& routes() const { return routes_; }

@@ -88,6 +88,8 @@ class IbPort {
     [[nodiscard]] TimeNs xmit_wait_ns(TimeNs now) const {
         return counters_.xmit_wait_ns + (waits_since_ < now ? now - waits_since_ : 0);
     }
+    /// When the wait that counts there began, or will as things are; kNever: there is none.
+    [[nodiscard]] TimeNs waits_since() const { return waits_since_; }
     /// PortInfo.PortState as a manager sets it: Init to Armed, Armed to Active (IBA 14.2.5.6). Returns false
     /// for any other step. (Down is train().)
     [[nodiscard]] bool set_state(IbPortState state);

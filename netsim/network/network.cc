@@ -153,19 +153,26 @@ void Network::arrive(std::uint32_t index) {
     }
 }
 
-void Network::arrive_at_switch(NodeIndex node, PortIndex port, NetworkPacket& packet) {
+std::optional<PortIndex> Network::egress(NodeIndex node, NodeIndex to, std::uint64_t hash) const {
     const std::span<const PortIndex> ways =
-        packet.to < hosts_.size() ? routes_.next(node, packet.to) : std::span<const PortIndex>{};
+        to < hosts_.size() ? routes_.next(node, to) : std::span<const PortIndex>{};
     if (ways.empty()) {
+        return std::nullopt;
+    }
+    const std::uint32_t choice = ways.size() == 1 ? 0
+                                                  : ecmp_choice(hash, node, options_.ecmp_seed,
+                                                                static_cast<std::uint32_t>(ways.size()));
+    return ways[choice];
+}
+
+void Network::arrive_at_switch(NodeIndex node, PortIndex port, NetworkPacket& packet) {
+    const std::optional<PortIndex> out = egress(node, packet.to, packet.hash);
+    if (!out) {
         outbox_.drop(now_, node, packet);
         return;
     }
-    const std::uint32_t choice = ways.size() == 1 ? 0
-                                                  : ecmp_choice(packet.hash, node, options_.ecmp_seed,
-                                                                static_cast<std::uint32_t>(ways.size()));
-    const PortIndex out = ways[choice];
-    switches_[node]->logic.receive(now_, port, out, packet);
-    set_port_timer(node, out);
+    switches_[node]->logic.receive(now_, port, *out, packet);
+    set_port_timer(node, *out);
 }
 
 void Network::take_pause(NodeIndex node, PortIndex port, NetworkPacket& packet) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "netsim/network/timer_heap.h"
@@ -73,6 +74,12 @@ class Network {
     [[nodiscard]] TimeNs deadline() const { return timers_.first_time(); }
     /// Lets one thing happen that is due.
     void on_timer(TimeNs now);
+    /// Where that happens, and nothing elsewhere at that time; deadline() is not kNever.
+    [[nodiscard]] NodeIndex next_node() const {
+        const std::uint32_t timer = timers_.first();
+        const Direction& direction = directions_[timer / 2];
+        return timer % 2 == 0 ? direction.from : direction.to;
+    }
 
     // --- What can be seen. Ports of a node are those of routes().ports(node).
     [[nodiscard]] const Routes& routes() const { return routes_; }
@@ -80,6 +87,9 @@ class Network {
     [[nodiscard]] const Switch* switch_at(NodeIndex node) const {
         return switches_[node] != nullptr ? &switches_[node]->logic : nullptr;
     }
+    [[nodiscard]] const EgressPort& host_port(NodeIndex host) const { return hosts_[host]->port; }
+    /// The port by which the switch `node` sends packets of that hash to a host; none: it cannot be reached.
+    [[nodiscard]] std::optional<PortIndex> egress(NodeIndex node, NodeIndex to, std::uint64_t hash) const;
     [[nodiscard]] std::uint64_t pauses_received(NodeIndex host) const { return hosts_[host]->pauses; }
     /// Calls of on_timer() that had something to do.
     [[nodiscard]] std::uint64_t events() const { return events_; }

@@ -39,6 +39,9 @@ class EgressPort {
     void resume(std::uint8_t priority) {
         queues_[priority].paused_until = queues_[priority].paused_since = 0;
     }
+    [[nodiscard]] bool is_paused(TimeNs now, std::uint8_t priority) const {
+        return now < queues_[priority].paused_until;
+    }
     /// When packets of the priority will have been kept back by a pause without a break for that long;
     /// kNever: they will not, as things are.
     [[nodiscard]] TimeNs paused_for(std::uint8_t priority, TimeNs duration) const;

@@ -84,9 +84,10 @@ bool Switch::admit(const Port& out, SwitchedPacket& packet) {
 
 // When the packet leaves, by what it leaves behind: a mark made when it came would be as old as the queue is
 // long.
-void Switch::mark(const Port& out, SwitchedPacket& packet) {
+void Switch::mark(Port& out, SwitchedPacket& packet) {
     const EcnOptions& ecn = options_.ecn[packet.priority];
     if (packet.ecn_capable && random24() < ecn.chance(out.egress.bytes(packet.priority)).raw()) {
+        out.counters.marks_made += packet.marked ? 0 : 1;
         packet.marked = true;
     }
 }

@@ -47,13 +47,14 @@ struct SwitchOptions {
 struct SwitchPortCounters {
     std::uint64_t tx_packets = 0;
     std::uint64_t tx_bytes = 0;
-    std::uint64_t marked = 0;   // of these
+    std::uint64_t marked = 0;   // of these, here or by a switch before
     std::uint64_t dropped = 0;  // bound for this port
     std::uint64_t watchdog_dropped = 0;
     std::uint64_t watchdog_trips = 0;
     std::uint64_t pauses_sent = 0;  // without those that end one
     std::uint64_t pauses_received = 0;
     std::uint64_t most_bytes = 0;  // that waited at once, in all its queues
+    std::uint64_t marks_made = 0;  // of `marked`, those that came without
 };
 
 class Switch {
@@ -76,6 +77,11 @@ class Switch {
     [[nodiscard]] const SwitchPortCounters& counters(PortIndex port) const { return ports_[port].counters; }
     [[nodiscard]] std::uint64_t queue_bytes(PortIndex port, std::uint8_t priority) const {
         return ports_[port].egress.bytes(priority);
+    }
+    [[nodiscard]] const EgressPort& egress(PortIndex port) const { return ports_[port].egress; }
+    /// Returns whether the neighbour at `port` was told to stop.
+    [[nodiscard]] bool is_pausing(PortIndex port, std::uint8_t priority) const {
+        return ports_[port].ingress[priority].paused;
     }
     /// In the shared buffer; in headroom.
     [[nodiscard]] std::uint64_t used_bytes() const { return used_bytes_; }
@@ -101,7 +107,7 @@ class Switch {
         return ((options_.pfc.lossless >> priority) & 1U) != 0;
     }
     [[nodiscard]] bool admit(const Port& out, SwitchedPacket& packet);
-    void mark(const Port& out, SwitchedPacket& packet);
+    void mark(Port& out, SwitchedPacket& packet);
     void leave(Port& out, const SwitchedPacket& packet);
     void send(TimeNs now, PortIndex index);
     void send_pause(TimeNs now, PortIndex index, std::uint8_t priority);

@@ -53,6 +53,10 @@ std::string nak_name(std::uint8_t syndrome) {
 
 }  // namespace
 
+std::string qp_name(const std::string& device, std::uint32_t qpn) {
+    return fmt::format("{}/{:#x}", device, qpn);
+}
+
 bool PacketTrace::is_wanted(const std::string& device, std::uint32_t qpn) const {
     return targets_.empty() || std::any_of(targets_.begin(), targets_.end(), [&](const Target& target) {
                return target.device == device && (target.qpn == 0 || qpn == 0 || target.qpn == qpn);
@@ -101,7 +105,7 @@ void PacketTrace::add(const NotedPacket& packet) {
     seen.header = &packet.header;
     seen.info = &wire::opcode_info(packet.header.opcode);
     seen.payload_bytes = packet.payload_bytes;
-    seen.group = fmt::format("{}/{:#x}", packet.device, packet.qpn);
+    seen.group = qp_name(packet.device, packet.qpn);
     add_seen(seen, packet.device, packet.qpn);
 }
 

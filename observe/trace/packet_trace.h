@@ -25,6 +25,9 @@ struct Target {
     std::uint32_t qpn = 0;
 };
 
+/// Its group in events: "urnic0/0x11".
+[[nodiscard]] std::string qp_name(const std::string& device, std::uint32_t qpn);
+
 /// A frame as a capture has it.
 struct CapturedFrame {
     wire::LinkLayer link = wire::LinkLayer::kEthernet;

@@ -14,10 +14,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kMillion = 1e6;
 
-std::string group_of(const std::string& device, std::uint32_t qpn) {
-    return fmt::format("{}/{:#x}", device, qpn);
-}
-
 /// A number of JSON has 53 bits everywhere; addresses are written in this base.
 std::string wr_id_text(std::uint64_t wr_id) { return fmt::format("{:#x}", wr_id); }
 
@@ -135,7 +131,7 @@ void PacketTrace::add_completion(const std::string& device, std::uint32_t qpn, s
         data["byte_len"] = completion.byte_len;
     }
     if (completion.is_solicited != 0) data["solicited"] = true;
-    emit(time_ns, group_of(device, qpn), "completion_written", std::move(data));
+    emit(time_ns, qp_name(device, qpn), "completion_written", std::move(data));
 }
 
 void PacketTrace::add_wqe(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns,
@@ -150,7 +146,7 @@ void PacketTrace::add_wqe(const std::string& device, std::uint32_t qpn, std::uin
         }
         data["psn"] = wqe.first_psn;
     }
-    const std::string group = group_of(device, qpn);
+    const std::string group = qp_name(device, qpn);
     if (wqe.is_recv == 0) {
         std::deque<FetchedSend>& fetched = qps_[group].fetched;
         // Of PSNs that were left, by RESET, nothing is taken any more.
@@ -170,13 +166,13 @@ void PacketTrace::add_rate(const std::string& device, std::uint32_t qpn, std::ui
         data["target_bits_per_s"] = rate.target_bits_per_s;
         data["alpha"] = rate.alpha_ppm / kMillion;
     }
-    emit(time_ns, group_of(device, qpn), "rate_changed", std::move(data));
+    emit(time_ns, qp_name(device, qpn), "rate_changed", std::move(data));
 }
 
 void PacketTrace::add_timer(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns,
                             const abi::CapturedTimer& timer) {
     if (!is_wanted(device, qpn)) return;
-    emit(time_ns, group_of(device, qpn), "timer_expired",
+    emit(time_ns, qp_name(device, qpn), "timer_expired",
          {{"timer", abi::kTimerNames[timer.timer]},
           {"retries", timer.retries},
           {"retry_limit", timer.retry_limit}});
@@ -204,7 +200,7 @@ void PacketTrace::add_pause(const std::string& device, std::uint64_t time_ns,
 
 void PacketTrace::add_error_state(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns) {
     if (!is_wanted(device, qpn)) return;
-    const std::string group = group_of(device, qpn);
+    const std::string group = qp_name(device, qpn);
     QueuePair& qp = qps_[group];
     const char* const name = qp_state_name(QpState::kErr);
     if (qp.state == name) return;

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "observe/view/event_fields.h"
+
 namespace urnic::view {
 
 namespace {
@@ -19,22 +21,6 @@ constexpr double kNsPerUs = 1e3;
 constexpr double kNsPerMs = 1e6;
 constexpr double kBitsPerMbit = 1e6;
 constexpr std::size_t kMostTexts = 1'000;
-
-/// Something else, or a number that no PSN, length or time is: nothing.
-bool take_number(const Json& data, const char* name, double& number) {
-    const auto found = data.find(name);
-    if (found == data.end() || !found->is_number()) return false;
-    number = found->get<double>();
-    constexpr double kExact = 9e15;  // integers below are exact in a double
-    return std::isfinite(number) && number >= 0 && number < kExact;
-}
-
-bool take_text(const Json& data, const char* name, std::string& text) {
-    const auto found = data.find(name);
-    if (found == data.end() || !found->is_string()) return false;
-    text = found->get<std::string>();
-    return true;
-}
 
 bool take_psn(const Json& data, std::uint32_t& psn) {
     double number = 0;
@@ -276,6 +262,13 @@ void EventLog::add(double time_ms, const std::string& group, const std::string& 
         return;
     }
     if (texts_.empty()) (void)intern("");
+    const NetworkLog::Taken taken = network_.add(time_ms, group, name, data);
+    if (taken != NetworkLog::Taken::kNot) {
+        events_ += taken == NetworkLog::Taken::kAsEvent ? 1 : 0;
+        bad_ += taken == NetworkLog::Taken::kBad ? 1 : 0;
+        beyond_ += taken == NetworkLog::Taken::kBeyond ? 1 : 0;
+        return;
+    }
     if (name == "pfc_paused" || name == "pfc_resumed") {
         add_pause(time_ms, group, name == "pfc_paused", data);
         return;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "observe/trace/trace_output.h"
+#include "observe/view/network_log.h"
 
 namespace urnic::view {
 
@@ -90,6 +91,7 @@ class EventLog {
     /// The other end, if the trace has it; nullptr otherwise.
     [[nodiscard]] const Connection* peer_of(const Connection& connection) const;
     [[nodiscard]] std::size_t events() const { return events_; }
+    [[nodiscard]] const NetworkLog& network() const { return network_; }
     /// What is not shown, in words; empty: nothing.
     [[nodiscard]] std::string shortfall() const;
 
@@ -122,6 +124,7 @@ class EventLog {
     std::uint32_t intern(const std::string& text);
     Known* known(const std::string& group);
 
+    NetworkLog network_;
     std::vector<Connection> connections_;
     std::unordered_map<std::string, Known> known_;
     std::map<std::string, std::vector<Event>> paused_;  // by RNIC: what has not been resumed yet

@@ -72,7 +72,17 @@ class Traces(InDirectory):
         names = collections.Counter(event["name"].removeprefix("rdma:") for event in events)
         self.assertEqual(names["retransmission"], run["summary"]["sent_again"])
         self.assertGreater(names["retransmission"], 0)
-        self.assertEqual({event["group_id"].split("/")[0] for event in events}, {"h1", "h2", "h3"})
+        ports = {event["group_id"] for event in events if event["name"] == "rdma:port_added"}
+        self.assertEqual(ports, {"s1>h1", "s1>h2", "s1>h3", "h1>s1", "h2>s1", "h3>s1"})
+        self.assertEqual({event["group_id"].split("/")[0] for event in events} - ports, {"h1", "h2", "h3"})
+        of_network = collections.Counter()
+        for event in events:
+            if event["name"] in ("rdma:packets_marked", "rdma:packets_dropped"):
+                of_network[event["name"], event["group_id"]] += event["data"]["count"]
+        self.assertEqual(set(of_network), {("rdma:packets_marked", "s1>h3"), ("rdma:packets_dropped", "s1>h3")})
+        self.assertEqual(of_network["rdma:packets_dropped", "s1>h3"], run["summary"]["drops"])
+        paths = {event["group_id"]: event["data"] for event in events if event["name"] == "rdma:path_assigned"}
+        self.assertEqual((len(paths), paths["h1/0x11"]["ports"]), (4, ["h1>s1", "s1>h3"]))
         causes = {event["data"]["cause"] for event in events if event["name"] == "rdma:rate_changed"}
         self.assertTrue({"cnp", "timer"} <= causes, causes)
         expired = [event["data"] for event in events if event["name"] == "rdma:timer_expired"]
@@ -89,6 +99,18 @@ class Traces(InDirectory):
         # Who watches changes nothing.
         self.assert_ok(experiment(*words[:2], self.dir / "again", *words[3:]))
         self.assertEqual((self.dir / "out/brief.json").read_bytes(), (self.dir / "again/brief.json").read_bytes())
+
+    def test_pauses_and_waits_for_credit(self):
+        for number, (changes, expected) in enumerate(((("switch.xoff_kb=20", "congestion.algorithm='none'"), {"pfc_paused", "pfc_resumed"}),
+                                                      (("link_layer='infiniband'", "subnet.vl_buffer_bytes=16384"),
+                                                       {"credit_wait_began", "credit_wait_ended"}))):
+            file = self.dir / f"{number}.ndjson"
+            words = [word for change in changes for word in ("--set", change)]
+            self.assert_ok(experiment(self.file, "--out", self.dir / "out", "--no-draw", "--set", "duration_us=1100", *words,
+                                      "--trace", file))
+            names = {event["name"].removeprefix("rdma:") for event in self.check(file)}
+            self.assertEqual(names & {"pfc_paused", "pfc_resumed", "credit_wait_began", "credit_wait_ended"}, expected)
+            self.assertIn("queue_updated", names)
 
     def test_refused(self):
         self.file.write_text(BRIEF + '[sweep]\nkey = "seed"\nvalues = [1, 2]\n', encoding="utf-8")
