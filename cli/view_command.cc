@@ -22,7 +22,8 @@ namespace {
 constexpr const char* kViewFooter =
     R"(FILE is one of urnic trace, or a capture file. The page is one HTML file, which a browser opens and which needs
 no network: an overview of the QPs, and of each the PSNs over time with what was lost, sent again and waited
-for, packets on their way, rate, messages, and in sentences what is wrong. --text prints these sentences alone.
+for, packets on their way, rate, messages, and in sentences what is wrong; of experiments the ports of the
+network, too, with queues, marks, drops, pauses and waits for credit. --text prints these sentences alone.
 
 Examples:
   urnic view events.ndjson               makes events.ndjson.html
@@ -95,8 +96,9 @@ void ViewCommand::run() const {
     std::ostream& out = page == "-" ? std::cout : made;
     view::write_page(out, log, file_);
     if (!out) throw LaunchError(fmt::format("{} cannot be written: {}", page, std::strerror(errno)));
-    fmt::print(stderr, "urnic view: {} events of {} QPs are in {}\n", log.events(), log.connections().size(),
-               page);
+    const std::size_t ports = log.network().ports().size();
+    fmt::print(stderr, "urnic view: {} events of {} QPs{} are in {}\n", log.events(),
+               log.connections().size(), ports == 0 ? "" : fmt::format(" and {} ports", ports), page);
 }
 
 }  // namespace urnic::cli

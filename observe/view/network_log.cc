@@ -27,7 +27,8 @@ NetworkLog::Taken NetworkLog::add_path(const std::string& group, const nlohmann:
     path.qp = group;
     const auto payload = data.find("payload");
     const auto ports = data.find("ports");
-    if (!take_text(data, "flow", path.flow) || payload == data.end() || !payload->is_boolean() ||
+    if ((!take_number(data, "priority", path.level) && !take_number(data, "sl", path.level)) ||
+        !take_text(data, "flow", path.flow) || payload == data.end() || !payload->is_boolean() ||
         ports == data.end() || !ports->is_array() || ports->size() > kMostHops) {
         return Taken::kBad;
     }

@@ -11,7 +11,7 @@
 
 namespace urnic::view {
 
-/// The page has the same list (PORT_KINDS in page/network_model.js).
+/// The page has the same list (PORT_KIND in page/network.js).
 enum class PortKind : std::uint8_t {
     kQueue,      // value: bytes that wait; most: since the event before
     kMarked,     // value: packets
@@ -44,6 +44,7 @@ struct Path {
     std::string qp;  // "h1/0x11"
     std::string flow;
     bool has_payload = false;
+    double level = 0;  // priority, of InfiniBand SL
     std::vector<std::size_t> ports;
 };
 

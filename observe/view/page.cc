@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
 #include "observe/view/diagnosis.h"
 #include "observe/view/messages.h"
+#include "observe/view/network_diagnosis.h"
 #include "observe/view/page_parts.h"
 
 namespace urnic::view {
@@ -124,6 +126,86 @@ void write_connection(std::ostream& out, const EventLog& log, const Connection& 
     out << '}';
 }
 
+void write_port(std::ostream& out, const Port& port, const PortFacts& facts) {
+    out << "{\"name\":" << embedded(port.name)
+        << fmt::format(
+               ",\"is_host\":{},\"bits_per_s\":{:.6g},\"mean\":{:.6g},\"most\":{:.6g},\"marks\":{:.0f},"
+               "\"drops\":{:.0f},\"paused\":{:.6f},\"waited\":{:.6f},\"flows\":{}",
+               port.is_host, port.bits_per_s, facts.mean_bytes, facts.most_bytes, facts.marks, facts.drops,
+               facts.paused_ms, facts.waited_ms, facts.flows);
+    write_column(out, "time", port.events,
+                 [](auto to, const PortEvent& event) { fmt::format_to(to, "{:.6f}", event.time_ms); });
+    write_column(out, "kind", port.events, [](auto to, const PortEvent& event) {
+        fmt::format_to(to, "{}", static_cast<int>(event.kind));
+    });
+    write_column(out, "value", port.events,
+                 [](auto to, const PortEvent& event) { fmt::format_to(to, "{:.9g}", event.value); });
+    write_column(out, "peak", port.events,
+                 [](auto to, const PortEvent& event) { fmt::format_to(to, "{:.9g}", event.most); });
+    out << '}';
+}
+
+/// "network":null if the trace has none.
+void write_network(std::ostream& out, const EventLog& log) {
+    const NetworkLog& network = log.network();
+    out << "\"network\":";
+    if (network.ports().empty()) {
+        out << "null";
+        return;
+    }
+    const NetworkDiagnosis diagnosis = diagnose_network(log);
+    out << fmt::format("{{\"span\":{:.6f},\"ports\":[", diagnosis.span_ms);
+    for (std::size_t port = 0; port < network.ports().size(); ++port) {
+        out << (port == 0 ? "" : ",\n");
+        write_port(out, network.ports()[port], diagnosis.facts[port]);
+    }
+    out << "],\"paths\":[";
+    std::map<std::string_view, std::size_t> connections;
+    for (const Connection& one : log.connections()) connections.emplace(one.name, connections.size());
+    const char* between = "";
+    for (const Path& path : network.paths()) {
+        const auto found = connections.find(path.qp);
+        out << between << "{\"qp\":" << embedded(path.qp) << ",\"flow\":" << embedded(path.flow)
+            << fmt::format(",\"connection\":{},\"payload\":{},\"ports\":[{}]}}",
+                           found == connections.end() ? -1 : static_cast<std::int64_t>(found->second),
+                           path.has_payload, fmt::join(path.ports, ","));
+        between = ",\n";
+    }
+    out << "],\"ports_of_findings\":[";
+    between = "";
+    std::vector<Finding> findings;
+    for (const PortFinding& one : diagnosis.findings) {
+        out << between << one.port;
+        findings.push_back(one.finding);
+        between = ",";
+    }
+    out << ']';
+    write_findings(out, findings);
+    out << '}';
+}
+
+void write_finding_text(std::ostream& out, const Finding& finding, double first_ms) {
+    out << fmt::format("  {:7} {}: {}", kSeverities[static_cast<std::size_t>(finding.severity)], finding.id,
+                       plain(finding.sentence));
+    if (!finding.evidence.empty()) out << fmt::format(" First at {:.6f} ms.", first_ms);
+    out << '\n';
+}
+
+void write_network_text(std::ostream& out, const EventLog& log) {
+    const NetworkLog& network = log.network();
+    if (network.ports().empty()) return;
+    const auto flows = std::count_if(network.paths().begin(), network.paths().end(),
+                                     [](const Path& path) { return path.has_payload; });
+    out << fmt::format("network: {} ports, {} flows\n", network.ports().size(), flows);
+    const NetworkDiagnosis diagnosis = diagnose_network(log);
+    if (diagnosis.findings.empty()) out << "  nothing unusual\n";
+    for (const PortFinding& one : diagnosis.findings) {
+        const std::vector<PortEvent>& events = network.ports()[one.port].events;
+        write_finding_text(out, one.finding,
+                           one.finding.evidence.empty() ? 0 : events[one.finding.evidence.front()].time_ms);
+    }
+}
+
 }  // namespace
 
 void write_data(std::ostream& out, const EventLog& log, const std::string& source,
@@ -134,7 +216,9 @@ void write_data(std::ostream& out, const EventLog& log, const std::string& sourc
         out << between << embedded(text);
         between = ",";
     }
-    out << "],\"connections\":[";
+    out << "],";
+    write_network(out, log);
+    out << ",\"connections\":[";
     between = "";
     for (const Connection& connection : log.connections()) {
         out << between;
@@ -159,15 +243,12 @@ void write_text(std::ostream& out, const EventLog& log) {
         const std::vector<Finding> findings = diagnose(log, connection, log.peer_of(connection));
         if (findings.empty()) out << "  nothing unusual\n";
         for (const Finding& finding : findings) {
-            out << fmt::format("  {:7} {}: {}", kSeverities[static_cast<std::size_t>(finding.severity)],
-                               finding.id, plain(finding.sentence));
-            if (!finding.evidence.empty()) {
-                out << fmt::format(" First at {:.6f} ms.",
-                                   connection.events[finding.evidence.front()].time_ms);
-            }
-            out << '\n';
+            write_finding_text(
+                out, finding,
+                finding.evidence.empty() ? 0 : connection.events[finding.evidence.front()].time_ms);
         }
     }
+    write_network_text(out, log);
     out.flush();
 }
 

@@ -23,17 +23,17 @@ class Pages(harness.TestCase):
     def setUpClass(cls):
         cls.browser = browser.Browser(cls)
 
-    def view(self, file, *words):
+    def view(self, file, *words, **wait):
         """Makes its page and opens it."""
         page = file.with_suffix(".html")
         # By its name alone, which is what the page shows.
         result = harness.run([harness.URNIC, "view", file.name, "-o", page, *words], cwd=file.parent)
         self.assert_ok(result)
-        self.open(page)
+        self.open(page, **wait)
         return result
 
-    def open(self, page, place=""):
-        self.browser.open(page.as_uri() + place)
+    def open(self, page, place="", **wait):
+        self.browser.open(page.as_uri() + place, **wait)
         self.assertEqual(self.browser.problems, [])
         self.assertEqual([url for url in self.browser.requests if not url.startswith(("file:", "about:"))], [])
 

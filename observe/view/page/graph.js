@@ -76,6 +76,37 @@ class Plot {
   end() { this.context.restore(); }
 }
 
+/** A function that does the places from `begin` to before `end` by and by. */
+function job(begin, end, each, finish) {
+  let place = begin;
+  return room => {
+    const stop = Math.min(end, place + room), events = stop - place;
+    for (; place < stop; place++) each(place);
+    const isWhole = place >= end;
+    if (isWhole && finish) finish();
+    return {events, isWhole};
+  };
+}
+
+/** Does the jobs in frames, and counts in `statistics`, as long as `isWanted()`; then `finish()`. */
+function drawInFrames(jobs, statistics, isWanted, finish) {
+  const frame = () => {
+    if (!isWanted()) return;
+    let room = EVENTS_IN_A_FRAME;
+    while (room > 0 && jobs.length > 0) {
+      const done = jobs[0](room);
+      room -= done.events;
+      if (done.isWhole) jobs.shift();
+    }
+    statistics.frames++;
+    statistics.drawn += EVENTS_IN_A_FRAME - room;
+    statistics.mostInAFrame = Math.max(statistics.mostInAFrame, EVENTS_IN_A_FRAME - room);
+    if (jobs.length > 0) requestAnimationFrame(frame);
+    else finish();
+  };
+  requestAnimationFrame(frame);
+}
+
 class Graph {
   /** `changed` is called when a drawing is whole, `moved` when somebody zooms or moves it. */
   constructor(changed, moved) {
@@ -131,37 +162,10 @@ class Graph {
     const jobs = [this.marksJob(begin, end), this.messagesJob(from, to), this.stepsJob(), this.limitsJob(from, to)];
     const drawing = ++this.drawing;
     this.statistics = {mostInAFrame: this.statistics.mostInAFrame, frames: 0, drawn: 0, marks: 0, limits: 0};
-    const frame = () => {
-      if (drawing !== this.drawing) return;
-      let room = EVENTS_IN_A_FRAME;
-      while (room > 0 && jobs.length > 0) {
-        const done = jobs[0](room);
-        room -= done.events;
-        if (done.isWhole) jobs.shift();
-      }
-      this.statistics.frames++;
-      this.statistics.drawn += EVENTS_IN_A_FRAME - room;
-      this.statistics.mostInAFrame = Math.max(this.statistics.mostInAFrame, EVENTS_IN_A_FRAME - room);
-      if (jobs.length > 0) {
-        requestAnimationFrame(frame);
-        return;
-      }
+    drawInFrames(jobs, this.statistics, () => drawing === this.drawing, () => {
       for (const plot of [this.psns, this.window, this.messages]) plot.end();
       this.changed(this);
-    };
-    requestAnimationFrame(frame);
-  }
-
-  /** A function that does the places from `begin` to before `end` by and by. */
-  job(begin, end, each, finish) {
-    let place = begin;
-    return room => {
-      const stop = Math.min(end, place + room), events = stop - place;
-      for (; place < stop; place++) each(place);
-      const isWhole = place >= end;
-      if (isWhole && finish) finish();
-      return {events, isWhole};
-    };
+    });
   }
 
   marksJob(begin, end) {
@@ -213,7 +217,7 @@ class Graph {
       context.fillRect(px - radius, py - radius, 2 * radius, 2 * radius);
       this.statistics.marks++;
     };
-    return this.job(begin, end, each, () => {
+    return job(begin, end, each, () => {
       if (waiting >= 0) endWait(x.range()[1]);
       for (const priority of Array.from(paused.keys())) endPause(priority, x.range()[1]);
       if (this.mark === null) return;
@@ -260,14 +264,14 @@ class Graph {
       }
       at = [px, py];
     };
-    return this.job(this.stepRange[0], this.stepRange[1], each);
+    return job(this.stepRange[0], this.stepRange[1], each);
   }
 
   /** The rate that congestion control allows, by a scale of its own; it is known from its first change on. */
   limitsJob(from, to) {
     const {connection, window: plot, x} = this, {context} = plot, {time, value} = connection.limits;
     const first = Math.max(0, lowerBound(time, from) - 1), last = lowerBound(time, to);
-    if (first >= last) return this.job(0, 0);
+    if (first >= last) return job(0, 0);
     const most = d3.max(value) || 1, bottom = plot.height - MARGIN.bottom;
     const y = mbps => bottom - (bottom - MARGIN.top) * (mbps > 0 ? mbps : most) / most;
     let at = null;
@@ -282,7 +286,7 @@ class Graph {
       at = [px, py];
       this.statistics.limits++;
     };
-    return this.job(first, last, place => {
+    return job(first, last, place => {
       const px = x(time[place]), py = y(value[place]);
       if (plot.isFree(KIND.RATE, px, py)) step(px, py);
     }, () => { if (at !== null) step(x.range()[1], at[1]); });
@@ -316,7 +320,7 @@ class Graph {
       }
       if (from === message.begin) bar(from, from, PARTS[0].colour);
     };
-    return this.job(begin, Math.max(begin, end), each);
+    return job(begin, Math.max(begin, end), each);
   }
 
   /** The message whose bar is at a place on the canvas of messages; null: none is. */

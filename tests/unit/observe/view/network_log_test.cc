@@ -88,15 +88,16 @@ TEST(NetworkLog, WrongLinesAreCounted) {
         {"pfc_paused", R"("priority":8,"direction":"received")"},
         {"pfc_paused", R"("priority":1,"direction":"sideways")"},
         {"port_added", R"("node":"s1","node_type":"switch","bits_per_s":1)"},
-        {"path_assigned", R"("flow":"a","payload":true,"ports":["s9>h9"])"},
-        {"path_assigned", R"("flow":"a","payload":true,"ports":[7])"},
-        {"path_assigned", R"("flow":"a","payload":1,"ports":[]")"},
+        {"path_assigned", R"("flow":"a","payload":true,"sl":0,"ports":["s9>h9"])"},
+        {"path_assigned", R"("flow":"a","payload":true,"sl":0,"ports":[7])"},
+        {"path_assigned", R"("flow":"a","payload":true,"ports":["s1>h1"])"},
+        {"path_assigned", R"("flow":"a","payload":1,"sl":0,"ports":[]")"},
     };
     TraceText trace = network();
     for (const auto& [name, data] : kWrong) trace.line(1, "s1>h1", name, data);
     trace.line(1, "s9>h9", "queue_updated", R"("bytes":1,"most_bytes":1)");
     trace.line(1, "s9>h9", "credit_wait_began", "");
-    std::string long_path = R"("flow":"a","payload":true,"ports":["s1>h1")";
+    std::string long_path = R"("flow":"a","payload":true,"sl":0,"ports":["s1>h1")";
     for (std::size_t hop = 0; hop < NetworkLog::kMostHops; ++hop) long_path += R"(,"s1>h1")";
     trace.line(1, "h1/0x11", "path_assigned", long_path + "]");
     const EventLog log = trace.log();
@@ -114,7 +115,7 @@ TEST(NetworkLog, PortsAndPathsAreBounded) {
     }
     for (std::size_t i = 0; i < NetworkLog::kMostPaths + 5; ++i) {
         log.add(0, fmt::format("h/{}", i), "path_assigned",
-                {{"flow", ""}, {"payload", true}, {"ports", {"s0>h"}}});
+                {{"flow", ""}, {"payload", true}, {"sl", 1}, {"ports", {"s0>h"}}});
     }
     EXPECT_EQ(log.network().ports().size(), NetworkLog::kMostPorts);
     EXPECT_EQ(log.network().paths().size(), NetworkLog::kMostPaths);
