@@ -30,6 +30,7 @@ QpTrace::QpTrace(const RunningTrace& running)
 void QpTrace::begin_anew() {
     before_ += events_ ? events_->events() : 0;
     log_ = std::make_unique<view::EventLog>();
+    log_->expect(name_);
     output_ = std::make_unique<view::LogOutput>(*log_, began_ns_);
     events_.emplace(*output_, std::vector<trace::Target>{});
 }

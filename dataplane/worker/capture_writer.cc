@@ -85,7 +85,9 @@ void CaptureWriter::write_event(abi::CaptureKind kind, const EventOf& of, std::s
         if (!capture.has_completions || (capture.rnics >> of.rnic & 1U) == 0) {
             continue;
         }
-        if ((capture.filters & abi::kFilterOwnQp) == 0 || capture.qpn == of.qpn) {
+        // A pause is of the RNIC, and holds up each of its QPs.
+        if ((capture.filters & abi::kFilterOwnQp) == 0 || capture.qpn == of.qpn ||
+            kind == abi::CaptureKind::kPause) {
             (void)append(place, content, bytes);
         }
     }

@@ -119,27 +119,33 @@ class Pfc(harness.TestCase):
             self.skipTest("AF_XDP needs root")
         self.check_priorities("af_xdp")
 
-    def test_a_trace_has_pauses(self):
-        self.begin(extra=SLOW + PATIENT)
-        file = self.a.dir / "events.ndjson"
-        tracer = harness.start([harness.URNIC, "trace", file, "--socket", self.a.socket])
+    def trace(self, *target):
+        """The file and the tracer, once it has seen a packet."""
+        file = self.a.dir / f"events{len(target)}.ndjson"
+        tracer = harness.start([harness.URNIC, "trace", file, *target, "--socket", self.a.socket])
         self.addCleanup(harness.end_group, tracer)
+        self.assertTrue(harness.wait_until(lambda: file.exists() and "packet_sent" in file.read_text(encoding="utf-8")))
+        return file, tracer
+
+    def test_traces_of_all_and_of_one_qp_have_pauses(self):
+        self.begin(extra=SLOW + PATIENT)
         stream = self.begin_stream(TCLASS[3])
         self.link.count(3, 20)
-        has_event = lambda text: harness.wait_until(lambda: file.exists() and text in file.read_text(encoding="utf-8"))
-        self.assertTrue(has_event("packet_sent"))
+        (qpn,) = [qp["qpn"] for qp in self.a.qps()]
+        traces = [self.trace(), self.trace(f"urnic0/{qpn:#x}")]
         self.link.pause({3: FOR_EVER})
         self.expect(3, paused=True)
         self.link.pause({3: 0})
         self.expect(3, paused=False)
         self.link.count(3, 50)
-        tracer.send_signal(signal.SIGINT)
-        self.assert_ok(harness.finish(tracer), "urnic trace")
-        events = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()[1:]]
-        pauses = [(event["group_id"], event["name"], event["data"]) for event in events if ":pfc_" in event["name"]]
-        data = {"priority": 3, "direction": "received"}
-        self.assertEqual(pauses, [("urnic0", "rdma:pfc_paused", data), ("urnic0", "rdma:pfc_resumed", data)])
-        self.assertIn(" paused: ", harness.run([harness.URNIC, "view", "--text", file]).out)
+        for file, tracer in traces:
+            tracer.send_signal(signal.SIGINT)
+            self.assert_ok(harness.finish(tracer), "urnic trace")
+            events = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()[1:]]
+            pauses = [(event["group_id"], event["name"], event["data"]) for event in events if ":pfc_" in event["name"]]
+            data = {"priority": 3, "direction": "received"}
+            self.assertEqual(pauses, [("urnic0", "rdma:pfc_paused", data), ("urnic0", "rdma:pfc_resumed", data)])
+            self.assertIn(" paused: ", harness.run([harness.URNIC, "view", "--text", file]).out)
         for process in stream:
             self.assertIsNone(process.poll(), "a stream ended")
 

@@ -25,7 +25,7 @@
     d3.select("#shortfall").text(data.shortfall + (unseen > 0 ? ` ${rounded.format(unseen)} events went by between two looks.` : ""));
     const {connections} = readModel(data);
     document.title = `urnicd ${data.source}`;
-    if (connections.length === 0) d3.select("#name").text(`${data.source}: no event yet`);
+    if (connections[0].length === 0) d3.select("#name").text(`${data.source}: no event yet`);
     else viewer.show(connections[0], side);
     say(gone ? "This QP is destroyed." : `${rounded.format(end)} events since somebody looks`);
     document.body.className = "";

@@ -32,32 +32,44 @@ class Traced {
 
     /// A WQE that was taken up. Returns whether there was room.
     bool fetch(std::uint32_t index, std::uint32_t lost_before = 0) {
-        abi::CaptureRecord header{};
-        header.bytes = sizeof header + sizeof(abi::CapturedWqe);
-        header.rnic = kRnic;
-        header.time_ns = 2'000'000 + index;
-        header.captured = sizeof(abi::CapturedWqe);
-        header.qpn = trace.qp.qpn;
-        header.lost_before = lost_before;
-        header.state = abi::kNoState;
-        header.kind = abi::CaptureKind::kWqe;
         abi::CapturedWqe wqe{};
         wqe.wqe_index = index;
         wqe.first_psn = index;
+        return write(abi::CaptureKind::kWqe, trace.qp.qpn, index, lost_before, wqe);
+    }
+    /// The other end of the RNIC's link stops priority 3, or lets it continue.
+    bool pause(std::uint32_t time_ns, bool is_begin) {
+        abi::CapturedPause pause{};
+        (is_begin ? pause.paused : pause.resumed) = 1U << 3U;
+        return write(abi::CaptureKind::kPause, abi::kNoQp, time_ns, 0, pause);
+    }
+
+    RunningTrace trace;
+
+  private:
+    template <class Content>
+    bool write(abi::CaptureKind kind, std::uint32_t qpn, std::uint32_t time_ns, std::uint32_t lost_before,
+               const Content& content) {
+        abi::CaptureRecord header{};
+        header.bytes = sizeof header + sizeof content;
+        header.rnic = kRnic;
+        header.time_ns = 2'000'000 + time_ns;
+        header.captured = sizeof content;
+        header.qpn = qpn;
+        header.lost_before = lost_before;
+        header.state = abi::kNoState;
+        header.kind = kind;
         std::byte* const room = writer_.reserve(header.bytes);
         writer_.count(kRnic, room == nullptr);
         if (room == nullptr) {
             return false;
         }
         std::memcpy(room, &header, sizeof header);
-        std::memcpy(room + sizeof header, &wqe, sizeof wqe);
+        std::memcpy(room + sizeof header, &content, sizeof content);
         writer_.publish();
         return true;
     }
 
-    RunningTrace trace;
-
-  private:
     dataplane::CaptureRingWriter writer_;
 };
 
@@ -80,7 +92,7 @@ TEST_F(QpTracesTest, EventsSinceItBegan) {
     Traced traced(0x11);
     nlohmann::json seen = look(traced);
     EXPECT_EQ(seen.at("next"), 0);
-    EXPECT_TRUE(seen.at("data").at("connections").empty());
+    EXPECT_TRUE(seen.at("data").at("connections").at(0).at("time").empty());
     EXPECT_TRUE(traced.fetch(0));
     EXPECT_TRUE(traced.fetch(1));
     seen = look(traced);
@@ -94,6 +106,19 @@ TEST_F(QpTracesTest, EventsSinceItBegan) {
     EXPECT_EQ(connection.at("time"), (nlohmann::json{1.0, 1.000001})) << "milliseconds since it began";
     traced.trace.is_gone = true;
     EXPECT_EQ(look(traced).at("gone"), true);
+}
+
+TEST_F(QpTracesTest, PausesOfTheRnicAreItsQps) {
+    Traced traced(0x11);
+    EXPECT_TRUE(traced.pause(0, true));
+    EXPECT_TRUE(traced.fetch(1));
+    EXPECT_TRUE(traced.pause(5, false));
+    const nlohmann::json seen = look(traced);
+    EXPECT_EQ(seen.at("next"), 3);
+    EXPECT_EQ(seen.at("data").at("shortfall"), "");
+    const nlohmann::json connection = seen.at("data").at("connections").at(0);
+    EXPECT_EQ(connection.at("kind"), (nlohmann::json{25, 21, 26})) << "view::Kind: paused, fetched, resumed";
+    EXPECT_EQ(connection.at("findings").at(0).at("id"), "paused");
 }
 
 TEST_F(QpTracesTest, ATextIsMadeForAllWhoLook) {

@@ -276,6 +276,9 @@ TEST_F(CaptureWriterTest, OneQpAlone) {
     EXPECT_EQ(one_.read().size(), 4U);
     write_all(34);  // packets for QP 34 are of the other end
     EXPECT_TRUE(one_.read().empty());
+    writer_.write({.rnic = 0, .time = 10}, abi::CapturedPause{});
+    writer_.publish();
+    EXPECT_EQ(one_.read().size(), 1U) << "pauses of the RNIC hold it up, too";
 }
 
 TEST_F(CaptureWriterTest, OneThatHasNoRingHere) {
