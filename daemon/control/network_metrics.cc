@@ -40,7 +40,8 @@ constexpr Series kOfEveryPort[] = {
 constexpr Series kOfEthernet[] = {
     {"urnic_network_port_dropped_total", MetricType::kCounter, "Packets that found its queue full.",
      [](const View& view) { return view.counters.dropped; }},
-    {"urnic_network_port_marked_total", MetricType::kCounter, "Packets that it has marked (ECN).",
+    {"urnic_network_port_marked_total", MetricType::kCounter,
+     "Packets sent with a mark (ECN CE), of it or of a switch before.",
      [](const View& view) { return view.counters.marked; }},
     {"urnic_network_port_pauses_sent_total", MetricType::kCounter, "PFC pauses that it has asked for.",
      [](const View& view) { return view.counters.pauses_sent; }},
