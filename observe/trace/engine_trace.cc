@@ -24,6 +24,7 @@ void EngineTrace::sent(TimeNs now, const std::string& host, const Packet& packet
     settle();
     look_at(now, host, packet.qp);
     SentPacket& made = sent_.emplace();
+    made.device = host;
     made.packet = noted(now, host, packet);
     made.packet.is_sent = true;
     made.packet.fate.fate = abi::PacketFate::kSent;
@@ -36,6 +37,7 @@ void EngineTrace::settle() {
     if (sent_->counters->retrans_pkts.value() != sent_->retransmitted_before) {
         sent_->packet.fate.fate = abi::PacketFate::kRetransmission;
     }
+    sent_->packet.device = sent_->device;
     events_.add(sent_->packet);
     sent_.reset();
 }

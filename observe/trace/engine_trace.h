@@ -18,6 +18,7 @@ namespace urnic::trace {
 
 /// One of which it is not known yet whether it went before.
 struct SentPacket {
+    std::string device;  // of `packet`
     NotedPacket packet;
     const Counters* counters = nullptr;
     std::uint64_t retransmitted_before = 0;

@@ -5,17 +5,9 @@
 
 namespace urnic::trace {
 
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-constexpr double kNsOfMs = 1e6;
-
-}  // namespace
-
-void NetworkTrace::emit(TimeNs now, const std::string& group, const char* name, Json data) {
+void NetworkTrace::emit(TimeNs now, const std::string& group, const char* name, const EventData& data) {
     qps_.settle();
-    output_.add({now, group, name, std::move(data)});
+    output_.add({now, group, name, data});
 }
 
 void NetworkTrace::add_port(TimeNs now, const NetworkPort& port) {
@@ -28,18 +20,18 @@ void NetworkTrace::add_port(TimeNs now, const NetworkPort& port) {
           {"neighbour", port.neighbour},
           {"link_layer", port.is_infiniband ? "infiniband" : "ethernet"},
           {"bits_per_s", port.bits_per_s},
-          {"delay", static_cast<double>(port.delay_ns) / kNsOfMs}});
+          {"delay", Milliseconds{port.delay_ns}}});
 }
 
 void NetworkTrace::add_path(TimeNs now, const NetworkPath& path) {
-    Json ports = Json::array();
+    std::vector<std::string> ports;
     for (const std::size_t port : path.ports) ports.push_back(ports_[port].name);
     emit(now, path.qp, "path_assigned",
          {{"peer", path.peer},
           {"flow", path.flow},
           {"payload", path.has_payload},
           {path.is_infiniband ? "sl" : "priority", path.level},
-          {"ports", std::move(ports)}});
+          {"ports", ports}});
 }
 
 void NetworkTrace::look(TimeNs now, std::size_t index, const PortView& view) {
@@ -81,8 +73,7 @@ void NetworkTrace::look_at_pauses(TimeNs now, const Port& port, const PortView& 
 void NetworkTrace::look_at_wait(TimeNs now, Port& port, TimeNs since) {
     if (port.is_waiting && since > now) {
         port.is_waiting = false;
-        emit(now, port.name, "credit_wait_ended",
-             {{"duration", static_cast<double>(now - port.wait_begin) / kNsOfMs}});
+        emit(now, port.name, "credit_wait_ended", {{"duration", Milliseconds{now - port.wait_begin}}});
     }
     if (port.is_waiting) return;
     port.wait_begin = since;
@@ -92,7 +83,7 @@ void NetworkTrace::look_at_wait(TimeNs now, Port& port, TimeNs since) {
 void NetworkTrace::begin_wait(TimeNs now, Port& port) {
     port.is_waiting = true;
     port.wait_begin = now;
-    emit(now, port.name, "credit_wait_began", Json::object());
+    emit(now, port.name, "credit_wait_began", {});
 }
 
 TimeNs NetworkTrace::Port::queue_due() const {

@@ -82,7 +82,7 @@ class NetworkTrace {
         [[nodiscard]] TimeNs wait_due() const { return is_waiting ? kNever : wait_begin; }
     };
 
-    void emit(TimeNs now, const std::string& group, const char* name, nlohmann::ordered_json data);
+    void emit(TimeNs now, const std::string& group, const char* name, const EventData& data);
     void count(TimeNs now, const Port& port, const char* trigger, std::uint64_t before, std::uint64_t after);
     void look_at_pauses(TimeNs now, const Port& port, const PortView& view);
     void look_at_wait(TimeNs now, Port& port, TimeNs since);

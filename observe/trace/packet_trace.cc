@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
-#include <sstream>
 
 #include "base/address_text.h"
 #include "base/psn.h"
@@ -15,22 +15,37 @@ namespace urnic::trace {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+/// What a comment of urnic capture says, "fate=sent qpn=0x11 ..."; of a word that comes twice the last.
+struct Notes {
+    std::optional<std::string_view> fate;
+    std::optional<std::string_view> drop;
+    std::optional<std::string_view> qpn;
+    std::optional<std::string_view> state;
+    std::optional<std::string_view> next_psn;
+};
 
-std::map<std::string, std::string> notes_in(const std::string& comment) {
-    std::map<std::string, std::string> notes;
-    std::istringstream words(comment);
-    for (std::string word; words >> word;) {
+Notes notes_in(std::string_view comment) {
+    constexpr std::string_view kSpaces = " \t\n\v\f\r";
+    Notes notes;
+    while (true) {
+        comment.remove_prefix(std::min(comment.find_first_not_of(kSpaces), comment.size()));
+        if (comment.empty()) return notes;
+        const std::string_view word = comment.substr(0, comment.find_first_of(kSpaces));
+        comment.remove_prefix(word.size());
         const std::size_t equals = word.find('=');
-        if (equals != std::string::npos) notes[word.substr(0, equals)] = word.substr(equals + 1);
+        if (equals == std::string_view::npos) continue;
+        const std::string_view name = word.substr(0, equals);
+        const std::string_view value = word.substr(equals + 1);
+        if (name == "fate") notes.fate = value;
+        if (name == "drop") notes.drop = value;
+        if (name == "qpn") notes.qpn = value;
+        if (name == "state") notes.state = value;
+        if (name == "next_psn") notes.next_psn = value;
     }
-    return notes;
 }
 
-std::uint32_t number_of(const std::map<std::string, std::string>& notes, const char* name) {
-    const auto found = notes.find(name);
-    return found == notes.end() ? 0
-                                : static_cast<std::uint32_t>(std::strtoul(found->second.c_str(), nullptr, 0));
+std::uint32_t number_of(std::string_view text) {
+    return static_cast<std::uint32_t>(std::strtoul(std::string(text).c_str(), nullptr, 0));
 }
 
 std::string stream_of(const wire::Packet& packet) {
@@ -46,78 +61,101 @@ std::string stream_of(const wire::Packet& packet) {
 }
 
 /// Of a NAK.
-std::string nak_name(std::uint8_t syndrome) {
+const char* nak_name(std::uint8_t syndrome) {
     const char* const name = wire::syndrome_name(syndrome);
-    return name == nullptr ? "reserved" : std::string_view(name).substr(sizeof "NAK").data();
+    return name == nullptr ? "reserved" : name + sizeof "NAK";
+}
+
+/// Of the message that a packet of that opcode begins: "RC WRITE with Immediate" of "RC WRITE Only with
+/// Immediate".
+std::string_view message_name(std::uint8_t opcode) {
+    static const auto kNames = [] {
+        std::array<std::string, 256> names;
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            names[i] = wire::opcode_info(static_cast<std::uint8_t>(i)).name;
+            for (const std::string_view part : {" First", " Only"}) {
+                if (const std::size_t at = names[i].find(part); at != std::string::npos) {
+                    names[i].erase(at, part.size());
+                }
+            }
+        }
+        return names;
+    }();
+    return kNames[opcode];
 }
 
 }  // namespace
 
-std::string qp_name(const std::string& device, std::uint32_t qpn) {
+std::string qp_name(std::string_view device, std::uint32_t qpn) {
     return fmt::format("{}/{:#x}", device, qpn);
 }
 
-bool PacketTrace::is_wanted(const std::string& device, std::uint32_t qpn) const {
+bool PacketTrace::is_wanted(std::string_view device, std::uint32_t qpn) const {
     return targets_.empty() || std::any_of(targets_.begin(), targets_.end(), [&](const Target& target) {
                return target.device == device && (target.qpn == 0 || qpn == 0 || target.qpn == qpn);
            });
 }
 
-void PacketTrace::emit(std::uint64_t time_ns, const std::string& group, const char* name, Json data) {
-    output_.add({time_ns, group, name, std::move(data)});
-    ++events_;
+PacketTrace::QueuePair& PacketTrace::qp_of(const std::string& group) {
+    const auto [found, is_new] = qps_.try_emplace(group);
+    if (is_new) found->second.group = found->first;
+    return found->second;
 }
 
-void PacketTrace::emit(const Seen& seen, const char* name, Json data) {
-    emit(seen.time_ns, seen.group, name, std::move(data));
+PacketTrace::QueuePair& PacketTrace::qp_of(std::string_view device, std::uint32_t qpn) {
+    const auto found = known_qps_.find(QpKeyView(device, qpn));
+    if (found != known_qps_.end()) return *found->second;
+    QueuePair& qp = qp_of(qp_name(device, qpn));
+    known_qps_.emplace(QpKey{std::string(device), qpn}, &qp);
+    return qp;
+}
+
+void PacketTrace::emit(std::uint64_t time_ns, std::string_view group, const char* name,
+                       const EventData& data) {
+    output_.add({time_ns, group, name, data});
+    ++events_;
 }
 
 void PacketTrace::add(const CapturedFrame& frame) {
     wire::Packet packet;
     wire::parse_packet(frame.link, frame.bytes, frame.wire_bytes, packet);
     if (!packet.has_transport) return;
+    const Notes notes = notes_in(frame.comment);
     Seen seen;
     seen.time_ns = frame.time_ns;
-    seen.notes = notes_in(frame.comment);
-    seen.is_noted = seen.notes.contains("fate") && seen.notes.contains("qpn");
+    seen.is_noted = notes.fate && notes.qpn;
     seen.is_sent = frame.is_sent;
+    if (seen.is_noted) seen.fate = *notes.fate;
+    seen.drop = notes.drop;
+    seen.state = notes.state;
+    if (notes.next_psn) seen.next_psn = number_of(*notes.next_psn);
     seen.header = &packet.transport;
     seen.info = &wire::opcode_info(packet.transport.opcode);
     seen.payload_bytes = packet.payload_bytes;
-    seen.group = seen.is_noted ? frame.device + "/" + seen.notes["qpn"] : stream_of(packet);
-    const std::uint32_t qpn = seen.is_noted ? number_of(seen.notes, "qpn") : seen.header->dest_qp;
-    add_seen(seen, frame.device, qpn);
+    if (!is_wanted(frame.device, seen.is_noted ? number_of(*notes.qpn) : packet.transport.dest_qp)) return;
+    add_seen(seen, qp_of(seen.is_noted ? fmt::format("{}/{}", frame.device, *notes.qpn) : stream_of(packet)));
 }
 
 void PacketTrace::add(const NotedPacket& packet) {
+    if (!is_wanted(packet.device, packet.qpn)) return;
     Seen seen;
     seen.time_ns = packet.time_ns;
-    seen.notes["fate"] = abi::kPacketFates[static_cast<std::size_t>(packet.fate.fate)];
-    if (packet.fate.fate == abi::PacketFate::kDropped) {
-        seen.notes["drop"] = abi::kPacketDrops[packet.fate.drop];
-    }
+    seen.fate = abi::kPacketFates[static_cast<std::size_t>(packet.fate.fate)];
+    if (packet.fate.fate == abi::PacketFate::kDropped) seen.drop = abi::kPacketDrops[packet.fate.drop];
     if (packet.state) {
-        seen.notes["state"] = qp_state_name(*packet.state);
-        seen.notes["next_psn"] = std::to_string(packet.next_psn);
+        seen.state = qp_state_name(*packet.state);
+        seen.next_psn = packet.next_psn;
     }
     seen.is_noted = true;
     seen.is_sent = packet.is_sent;
     seen.header = &packet.header;
     seen.info = &wire::opcode_info(packet.header.opcode);
     seen.payload_bytes = packet.payload_bytes;
-    seen.group = qp_name(packet.device, packet.qpn);
-    add_seen(seen, packet.device, packet.qpn);
+    add_seen(seen, qp_of(packet.device, packet.qpn));
 }
 
-void PacketTrace::add_seen(Seen& seen, const std::string& device, std::uint32_t qpn) {
-    if (!is_wanted(device, qpn)) return;
-    QueuePair& qp = qps_[seen.group];
-    if (seen.is_noted && seen.notes.contains("state") && seen.notes["state"] != qp.state) {
-        Json data = {{"new", seen.notes["state"]}};
-        if (!qp.state.empty()) data["old"] = qp.state;
-        qp.state = seen.notes["state"];
-        emit(seen, "state_changed", std::move(data));
-    }
+void PacketTrace::add_seen(const Seen& seen, QueuePair& qp) {
+    if (seen.is_noted && seen.state) set_state(seen.time_ns, qp, *seen.state);
     if (seen.is_noted && seen.is_sent) {
         on_sent(seen, qp);
     } else {
@@ -125,30 +163,35 @@ void PacketTrace::add_seen(Seen& seen, const std::string& device, std::uint32_t 
     }
 }
 
+void PacketTrace::set_state(std::uint64_t time_ns, QueuePair& qp, std::string_view state) {
+    if (qp.state == state) return;
+    EventData data = {{"new", state}};
+    if (!qp.state.empty()) data["old"] = qp.state;
+    emit(time_ns, qp.group, "state_changed", data);
+    qp.state = state;
+}
+
 void PacketTrace::on_sent(const Seen& seen, QueuePair& qp) {
-    const bool again = seen.notes.at("fate") == "retransmission";
+    const bool again = seen.fate == "retransmission";
     const bool is_request = (seen.info->flags & wire::kIsRequest) != 0;
     const std::uint32_t psn = seen.header->psn.value();
-    Json data = {{"opcode", seen.info->name},
-                 {"psn", psn},
-                 {"dest_qpn", seen.header->dest_qp},
-                 {"payload_length", seen.payload_bytes},
-                 {"ack_req", seen.header->ack_req}};
+    EventData data = {{"opcode", seen.info->name},
+                      {"psn", psn},
+                      {"dest_qpn", seen.header->dest_qp},
+                      {"payload_length", seen.payload_bytes},
+                      {"ack_req", seen.header->ack_req}};
     if (again) data["retransmission"] = true;
-    emit(seen, seen.header->opcode == wire::kCnp ? "cnp_sent" : "packet_sent", std::move(data));
+    emit(seen.time_ns, qp.group, seen.header->opcode == wire::kCnp ? "cnp_sent" : "packet_sent", data);
     if (again) {
-        emit(seen, "retransmission", {{"psn", psn}, {"cause", qp.cause.empty() ? "timeout" : qp.cause}});
+        emit(seen.time_ns, qp.group, "retransmission",
+             {{"psn", psn}, {"cause", qp.cause.empty() ? std::string_view("timeout") : qp.cause}});
         return;
     }
     const bool is_connected = (seen.header->opcode & wire::kServiceMask) != wire::kServiceUd;
     if (!is_request || !is_connected) return;
     if ((seen.info->flags & wire::kStarts) != 0 && qp.messages.size() < kMostMessages) {
-        std::string name = seen.info->name;
-        for (const char* const part : {" First", " Only"}) {
-            if (const std::size_t at = name.find(part); at != std::string::npos)
-                name.erase(at, std::string(part).size());
-        }
-        qp.messages.push_back({name, psn, take_fetched(qp, psn), seen.time_ns, false});
+        qp.messages.push_back(
+            {message_name(seen.header->opcode), psn, take_fetched(qp, psn), seen.time_ns, false});
     }
     if (!qp.messages.empty()) {
         Message& last = qp.messages.back();
@@ -168,21 +211,21 @@ std::optional<std::uint64_t> PacketTrace::take_fetched(QueuePair& qp, std::uint3
 }
 
 void PacketTrace::on_received(const Seen& seen, QueuePair& qp) {
-    Json data = {{"opcode", seen.info->name},
-                 {"psn", seen.header->psn.value()},
-                 {"dest_qpn", seen.header->dest_qp},
-                 {"payload_length", seen.payload_bytes},
-                 {"ack_req", seen.header->ack_req}};
+    EventData data = {{"opcode", seen.info->name},
+                      {"psn", seen.header->psn.value()},
+                      {"dest_qpn", seen.header->dest_qp},
+                      {"payload_length", seen.payload_bytes},
+                      {"ack_req", seen.header->ack_req}};
     if (!seen.is_noted) {
-        emit(seen, "packet_observed", std::move(data));
-    } else if (seen.notes.at("fate") == "dropped") {
-        const auto drop = seen.notes.find("drop");
-        data["trigger"] = drop != seen.notes.end() ? drop->second : "unknown";
-        emit(seen, "packet_dropped", std::move(data));
+        emit(seen.time_ns, qp.group, "packet_observed", data);
+    } else if (seen.fate == "dropped") {
+        data["trigger"] = seen.drop.value_or("unknown");
+        emit(seen.time_ns, qp.group, "packet_dropped", data);
         return;
     } else {
-        data["fate"] = seen.notes.at("fate");
-        emit(seen, seen.header->opcode == wire::kCnp ? "cnp_received" : "packet_received", std::move(data));
+        data["fate"] = seen.fate;
+        emit(seen.time_ns, qp.group, seen.header->opcode == wire::kCnp ? "cnp_received" : "packet_received",
+             data);
     }
     if ((seen.info->headers & wire::kHasAeth) != 0) on_answer(seen, qp);
 }
@@ -190,25 +233,25 @@ void PacketTrace::on_received(const Seen& seen, QueuePair& qp) {
 void PacketTrace::on_answer(const Seen& seen, QueuePair& qp) {
     const wire::Aeth& aeth = seen.header->aeth;
     const std::uint32_t psn = seen.header->psn.value();
-    Json data = {{"psn", psn}, {"msn", aeth.msn}};
+    EventData data = {{"psn", psn}, {"msn", aeth.msn}};
     const auto value = static_cast<std::uint32_t>(aeth.syndrome & wire::kSyndromeValueMask);
     switch (aeth.syndrome & wire::kSyndromeKindMask) {
         case wire::kSyndromeAck:
             data["credits"] = value;
-            emit(seen, "ack_received", std::move(data));
-            qp.cause.clear();
+            emit(seen.time_ns, qp.group, "ack_received", data);
+            qp.cause = {};
             update_window(seen, qp, (Psn(psn) + 1).value());
             if ((seen.info->flags & (wire::kIsAck | wire::kEnds)) != 0) end_messages(seen, qp);
             break;
         case wire::kSyndromeRnrNak:
             data["timer"] = value;
-            emit(seen, "rnr_nak_received", std::move(data));
+            emit(seen.time_ns, qp.group, "rnr_nak_received", data);
             qp.cause = "rnr_nak";
             update_window(seen, qp, psn);
             break;
         case wire::kSyndromeNak:
             data["code"] = nak_name(aeth.syndrome);
-            emit(seen, "nak_received", std::move(data));
+            emit(seen.time_ns, qp.group, "nak_received", data);
             qp.cause = "nak";
             update_window(seen, qp, psn);
             break;
@@ -218,12 +261,12 @@ void PacketTrace::on_answer(const Seen& seen, QueuePair& qp) {
 }
 
 void PacketTrace::update_window(const Seen& seen, QueuePair& qp, std::uint32_t acknowledged) {
-    if (!seen.is_noted || !seen.notes.contains("next_psn")) return;
-    const std::int32_t in_flight =
-        std::max(Psn(number_of(seen.notes, "next_psn")).distance(Psn(acknowledged)), 0);
+    if (!seen.is_noted || !seen.next_psn) return;
+    const std::int32_t in_flight = std::max(Psn(*seen.next_psn).distance(Psn(acknowledged)), 0);
     if (in_flight == qp.in_flight) return;
     qp.in_flight = in_flight;
-    emit(seen, "window_updated", {{"packets_in_flight", in_flight}, {"unacknowledged_psn", acknowledged}});
+    emit(seen.time_ns, qp.group, "window_updated",
+         {{"packets_in_flight", in_flight}, {"unacknowledged_psn", acknowledged}});
 }
 
 /// An ACK is for everything up to its PSN (IBA 9.7.5.1.1); so is the last response of a READ. A message that
@@ -233,8 +276,7 @@ void PacketTrace::end_messages(const Seen& seen, QueuePair& qp) {
         const Message& message = qp.messages.front();
         if (!message.is_whole && qp.messages.size() == 1) return;
         if (message.is_whole) {
-            output_.add_message(
-                {seen.group, message.name, message.fetched_ns, message.begin_ns, seen.time_ns});
+            output_.add_message({qp.group, message.name, message.fetched_ns, message.begin_ns, seen.time_ns});
             ++events_;
         }
         qp.messages.pop_front();

@@ -6,21 +6,28 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+
+#include "observe/trace/event_data.h"
+#include "observe/trace/json_text.h"
 
 namespace urnic::trace {
 
+/// Its texts, and its data, are there until TraceOutput::add() returns.
 struct Event {
     std::uint64_t time_ns = 0;  // since 1970
-    std::string group;  // the QP, "urnic0/0x11"; or a direction of a stream, "10.0.0.1 > 10.0.0.2 0x11"
-    std::string name;   // "packet_sent"
-    nlohmann::ordered_json data;
+    std::string_view group;  // the QP, "urnic0/0x11"; or a direction of a stream, "10.0.0.1 > 10.0.0.2 0x11"
+    std::string_view name;   // "packet_sent"; needs no escapes
+    const EventData& data;
 };
+/// As an object, for what is not written by the million.
+[[nodiscard]] nlohmann::ordered_json json_of(const EventData& data);
 
-/// It was on its way from its first packet to its acknowledgement.
+/// It was on its way from its first packet to its acknowledgement. Its texts are as those of an event.
 struct AcknowledgedMessage {
-    std::string group;
-    std::string name;                         // "RC WRITE"
+    std::string_view group;
+    std::string_view name;                    // "RC WRITE"
     std::optional<std::uint64_t> fetched_ns;  // its WQE was taken up; nullopt: that was not seen
     std::uint64_t begin_ns = 0;
     std::uint64_t end_ns = 0;
@@ -49,10 +56,10 @@ class JsonLines final : public TraceOutput {
 
   private:
     void begin(std::uint64_t time_ns);
-    void write(const nlohmann::ordered_json& line);
 
     std::ostream& out_;
     std::string vantage_point_;
+    JsonText line_;
     bool has_begun_ = false;
     std::uint64_t reference_ns_ = 0;
 };
@@ -71,7 +78,7 @@ class PerfettoJson final : public TraceOutput {
         int process = 0;
         int thread = 0;
     };
-    Track track_of(const std::string& group);
+    Track track_of(std::string_view group);
     double us_since_begin(std::uint64_t time_ns);
     void write(const nlohmann::ordered_json& event);
 

@@ -1,6 +1,4 @@
 // The events of a trace that are no packets: WQEs, completions, rates, timers, pauses.
-#include <fmt/format.h>
-
 #include <bit>
 
 #include "abi/verbs_values.h"
@@ -10,12 +8,7 @@ namespace urnic::trace {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr double kMillion = 1e6;
-
-/// A number of JSON has 53 bits everywhere; addresses are written in this base.
-std::string wr_id_text(std::uint64_t wr_id) { return fmt::format("{:#x}", wr_id); }
 
 /// ibv_wc_status without its prefix.
 const char* status_name(std::uint8_t status) {
@@ -118,70 +111,69 @@ const char* work_name(std::uint8_t opcode) {
 
 }  // namespace
 
-void PacketTrace::add_completion(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns,
+void PacketTrace::add_completion(std::string_view device, std::uint32_t qpn, std::uint64_t time_ns,
                                  const abi::CapturedCompletion& completion) {
     if (!is_wanted(device, qpn)) return;
-    Json data = {{"queue", completion.is_recv != 0 ? "receive" : "send"},
-                 {"wqe_index", completion.wqe_index},
-                 {"wr_id", wr_id_text(completion.wr_id)},
-                 {"status", status_name(completion.status)}};
+    EventData data = {{"queue", completion.is_recv != 0 ? "receive" : "send"},
+                      {"wqe_index", completion.wqe_index},
+                      {"wr_id", HexText{completion.wr_id}},
+                      {"status", status_name(completion.status)}};
     // A completion with an error says neither (ibv_poll_cq(3)).
     if (completion.status == static_cast<std::uint8_t>(WcStatus::kSuccess)) {
         data["opcode"] = work_name(completion.opcode);
         data["byte_len"] = completion.byte_len;
     }
     if (completion.is_solicited != 0) data["solicited"] = true;
-    emit(time_ns, qp_name(device, qpn), "completion_written", std::move(data));
+    emit(time_ns, qp_of(device, qpn).group, "completion_written", data);
 }
 
-void PacketTrace::add_wqe(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns,
+void PacketTrace::add_wqe(std::string_view device, std::uint32_t qpn, std::uint64_t time_ns,
                           const abi::CapturedWqe& wqe) {
     if (!is_wanted(device, qpn)) return;
-    Json data = {{"queue", wqe.is_recv != 0 ? "receive" : "send"}, {"wqe_index", wqe.wqe_index}};
+    EventData data = {{"queue", wqe.is_recv != 0 ? "receive" : "send"}, {"wqe_index", wqe.wqe_index}};
     if (wqe.is_recv == 0) {
         if (wqe.is_reused == 0) {
-            data["wr_id"] = wr_id_text(wqe.wr_id);
+            data["wr_id"] = HexText{wqe.wr_id};
             data["opcode"] = request_name(wqe.opcode);
             data["length"] = wqe.length_bytes;
         }
         data["psn"] = wqe.first_psn;
     }
-    const std::string group = qp_name(device, qpn);
+    QueuePair& qp = qp_of(device, qpn);
     if (wqe.is_recv == 0) {
-        std::deque<FetchedSend>& fetched = qps_[group].fetched;
+        std::deque<FetchedSend>& fetched = qp.fetched;
         // Of PSNs that were left, by RESET, nothing is taken any more.
         if (fetched.size() == kMostMessages) fetched.clear();
         fetched.push_back({wqe.first_psn, time_ns});
     }
-    emit(time_ns, group, "wqe_fetched", std::move(data));
+    emit(time_ns, qp.group, "wqe_fetched", data);
 }
 
-void PacketTrace::add_rate(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns,
+void PacketTrace::add_rate(std::string_view device, std::uint32_t qpn, std::uint64_t time_ns,
                            const abi::CapturedRate& rate) {
     if (!is_wanted(device, qpn)) return;
-    Json data = {{"cause", abi::kRateCauses[static_cast<std::size_t>(rate.cause)]}};
+    EventData data = {{"cause", abi::kRateCauses[static_cast<std::size_t>(rate.cause)]}};
     if (rate.bits_per_s != 0) data["bits_per_s"] = rate.bits_per_s;
     if (rate.old_bits_per_s != 0) data["old_bits_per_s"] = rate.old_bits_per_s;
     if (rate.target_bits_per_s != 0) {
         data["target_bits_per_s"] = rate.target_bits_per_s;
         data["alpha"] = rate.alpha_ppm / kMillion;
     }
-    emit(time_ns, qp_name(device, qpn), "rate_changed", std::move(data));
+    emit(time_ns, qp_of(device, qpn).group, "rate_changed", data);
 }
 
-void PacketTrace::add_timer(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns,
+void PacketTrace::add_timer(std::string_view device, std::uint32_t qpn, std::uint64_t time_ns,
                             const abi::CapturedTimer& timer) {
     if (!is_wanted(device, qpn)) return;
-    emit(time_ns, qp_name(device, qpn), "timer_expired",
+    emit(time_ns, qp_of(device, qpn).group, "timer_expired",
          {{"timer", abi::kTimerNames[timer.timer]},
           {"retries", timer.retries},
           {"retry_limit", timer.retry_limit}});
 }
 
-void PacketTrace::add_pause(const std::string& device, std::uint64_t time_ns,
-                            const abi::CapturedPause& pause) {
+void PacketTrace::add_pause(std::string_view device, std::uint64_t time_ns, const abi::CapturedPause& pause) {
     if (!is_wanted(device, 0)) return;
-    PausedPriorities& known = paused_[device];
+    PausedPriorities& known = paused_[std::string(device)];
     std::uint8_t& paused = pause.is_sent != 0 ? known.sent : known.received;
     const auto now = static_cast<std::uint8_t>((paused | pause.paused) & ~pause.resumed);
     // One that was paused before the trace began is resumed, too.
@@ -198,16 +190,9 @@ void PacketTrace::add_pause(const std::string& device, std::uint64_t time_ns,
     paused = now;
 }
 
-void PacketTrace::add_error_state(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns) {
+void PacketTrace::add_error_state(std::string_view device, std::uint32_t qpn, std::uint64_t time_ns) {
     if (!is_wanted(device, qpn)) return;
-    const std::string group = qp_name(device, qpn);
-    QueuePair& qp = qps_[group];
-    const char* const name = qp_state_name(QpState::kErr);
-    if (qp.state == name) return;
-    Json data = {{"new", name}};
-    if (!qp.state.empty()) data["old"] = qp.state;
-    qp.state = name;
-    emit(time_ns, group, "state_changed", std::move(data));
+    set_state(time_ns, qp_of(device, qpn), qp_state_name(QpState::kErr));
 }
 
 }  // namespace urnic::trace

@@ -371,12 +371,13 @@ double LogOutput::ms_since_begin(std::uint64_t time_ns) {
 }
 
 void LogOutput::add(const trace::Event& event) {
-    log_.add(ms_since_begin(event.time_ns), event.group, event.name, event.data);
+    log_.add(ms_since_begin(event.time_ns), std::string(event.group), std::string(event.name),
+             trace::json_of(event.data));
 }
 
 void LogOutput::add_message(const trace::AcknowledgedMessage& message) {
     const double duration_ms = static_cast<double>(message.end_ns - message.begin_ns) / kNsPerUs / kUsPerMs;
-    log_.add(ms_since_begin(message.end_ns), message.group, "message_acknowledged",
+    log_.add(ms_since_begin(message.end_ns), std::string(message.group), "message_acknowledged",
              {{"opcode", message.name}, {"duration", duration_ms}});
 }
 

@@ -52,21 +52,29 @@ to = "h3"
 sl = 2
 )";
 
+struct KeptEvent {
+    std::uint64_t time_ns;
+    std::string group;
+    std::string name;
+    nlohmann::ordered_json data;
+};
+
 class Collected final : public trace::TraceOutput {
   public:
     void add(const trace::Event& event) override {
         EXPECT_LE(latest, event.time_ns) << event.name;
         latest = event.time_ns;
-        all.push_back(event);
+        all.push_back(
+            {event.time_ns, std::string(event.group), std::string(event.name), trace::json_of(event.data)});
     }
     void add_message(const trace::AcknowledgedMessage& message) override {
         EXPECT_LE(latest, message.end_ns);
         latest = message.end_ns;
     }
     void finish() override {}
-    [[nodiscard]] std::vector<trace::Event> of(const std::string& name, const std::string& group = {}) const {
-        std::vector<trace::Event> found;
-        for (const trace::Event& event : all) {
+    [[nodiscard]] std::vector<KeptEvent> of(const std::string& name, const std::string& group = {}) const {
+        std::vector<KeptEvent> found;
+        for (const KeptEvent& event : all) {
             if (event.name == name && (group.empty() || event.group == group)) {
                 found.push_back(event);
             }
@@ -80,7 +88,7 @@ class Collected final : public trace::TraceOutput {
         });
     }
 
-    std::vector<trace::Event> all;
+    std::vector<KeptEvent> all;
     std::uint64_t latest = 0;
 };
 
@@ -117,14 +125,14 @@ TEST(NetworkWatch, PortsAndPaths) {
     const Watched watched(kBusy);
     const auto ports = watched.events.of("port_added");
     std::vector<std::string> names;
-    for (const trace::Event& port : ports) {
+    for (const KeptEvent& port : ports) {
         names.push_back(port.group);
         EXPECT_EQ(port.time_ns, 0U);
     }
     EXPECT_EQ(names, (std::vector<std::string>{"s1>h1", "s1>h2", "s1>s2", "s2>h3", "s2>h4", "s2>s1", "h1>s1",
                                                "h2>s1", "h3>s2", "h4>s2"}));
     std::map<std::string, nlohmann::ordered_json> paths;
-    for (const trace::Event& path : watched.events.of("path_assigned")) {
+    for (const KeptEvent& path : watched.events.of("path_assigned")) {
         paths[path.group] = path.data;
     }
     EXPECT_EQ(paths.size(), 6U);
@@ -145,13 +153,13 @@ TEST(NetworkWatch, MarksPausesAndQueues) {
     EXPECT_GT(watched.events.count("packets_marked"), 0U);
     EXPECT_EQ(watched.events.count("packets_marked", "s2>h3"), watched.port("s2>h3").counters.marks_made);
     std::uint64_t most = 0;
-    for (const trace::Event& event : watched.events.of("queue_updated", "s2>h3")) {
+    for (const KeptEvent& event : watched.events.of("queue_updated", "s2>h3")) {
         most = std::max(most, event.data.at("most_bytes").get<std::uint64_t>());
     }
     EXPECT_EQ(most, watched.port("s2>h3").counters.most_bytes);
     // s2 stops s1, and s1 its hosts; what is asked for arrives.
     std::map<std::string, std::size_t> paused;
-    for (const trace::Event& event : watched.events.of("pfc_paused")) {
+    for (const KeptEvent& event : watched.events.of("pfc_paused")) {
         ++paused[event.group + " " + event.data.at("direction").get<std::string>()];
         EXPECT_EQ(event.data.at("priority"), 3);
     }
@@ -178,7 +186,7 @@ TEST(NetworkWatch, WaitsForCreditAreThoseOfTheResults) {
     constexpr double kNsPerMs = 1e6;
     std::map<std::string, double> waited_ns;
     std::map<std::string, std::uint64_t> open;
-    for (const trace::Event& event : watched.events.all) {
+    for (const KeptEvent& event : watched.events.all) {
         if (event.name == "credit_wait_began") {
             open[event.group] = event.time_ns;
         } else if (event.name == "credit_wait_ended") {
@@ -195,7 +203,7 @@ TEST(NetworkWatch, WaitsForCreditAreThoseOfTheResults) {
     }
     EXPECT_EQ(waited_ns.count("s2>h3"), 0U) << "a host takes what comes at once";
     std::uint64_t most = 0;
-    for (const trace::Event& event : watched.events.of("queue_updated", "s1>s2")) {
+    for (const KeptEvent& event : watched.events.of("queue_updated", "s1>s2")) {
         most = std::max(most, event.data.at("most_bytes").get<std::uint64_t>());
     }
     EXPECT_EQ(most, watched.port("s1>s2").counters.most_bytes);

@@ -15,7 +15,7 @@ class Collected final : public TraceOutput {
   public:
     void add(const Event& event) override {
         lines.push_back(
-            fmt::format("{} {} {} {}", event.time_ns, event.group, event.name, event.data.dump()));
+            fmt::format("{} {} {} {}", event.time_ns, event.group, event.name, json_of(event.data).dump()));
     }
     void add_message(const AcknowledgedMessage& /*message*/) override {}
     void finish() override {}

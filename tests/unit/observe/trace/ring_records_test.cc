@@ -3,8 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <filesystem>
 #include <sstream>
+#include <vector>
+
+#include "tests/support/pcap.h"
+#include "tests/support/random_bytes.h"
 
 namespace urnic::trace {
 namespace {
@@ -121,6 +127,47 @@ TEST(RingRecords, APacketOfNoQpHereIsSeenToPass) {
     record.qpn = 0x11;
     EXPECT_EQ(Traced(record, std::as_bytes(std::span(kFrame))).text.find("packet_observed"),
               std::string::npos);
+}
+
+/// The events of a packet that a QP has received: as a record of a ring, or as a frame of a file.
+std::string received(std::span<const std::byte> bytes, std::size_t wire_bytes, bool is_record) {
+    std::ostringstream out;
+    JsonLines lines(out, "host");
+    PacketTrace events(lines, {});
+    if (is_record) {
+        abi::CaptureRecord record{};
+        record.kind = abi::CaptureKind::kPacket;
+        record.fate = abi::PacketFate::kDelivered;
+        record.state = abi::kNoState;
+        record.qpn = 0x11;
+        record.wire_bytes = static_cast<std::uint32_t>(wire_bytes);
+        EXPECT_TRUE(add_record(events, {"urnic0", wire::LinkLayer::kEthernet}, {record, bytes}, 1'000));
+    } else {
+        events.add(CapturedFrame{wire::LinkLayer::kEthernet, bytes, wire_bytes, 1'000, "urnic0", false,
+                                 "fate=delivered qpn=0x11"});
+    }
+    return out.str();
+}
+
+TEST(RingRecords, PacketsAreReadAsThoseOfFiles) {
+    test::Random random;
+    std::size_t with_events = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(URNIC_GOLDEN_DIR)) {
+        if (entry.path().extension() != ".pcap") continue;
+        for (std::vector<std::byte> frame : test::read_pcap(entry.path())) {
+            for (int damage = 0; damage < 8; ++damage) {
+                const std::size_t captured = std::min<std::size_t>(frame.size(), damage % 2 == 0 ? 128 : 60);
+                const auto bytes = std::span(frame).first(captured);
+                const std::string events = received(bytes, frame.size(), true);
+                ASSERT_EQ(events, received(bytes, frame.size(), false)) << entry.path();
+                with_events += events.empty() ? 0 : 1;
+                // Of a header, mostly.
+                frame[random.below(std::min<std::size_t>(frame.size(), 60))] ^=
+                    static_cast<std::byte>(1U << random.below(8));
+            }
+        }
+    }
+    EXPECT_GT(with_events, 1'000U);
 }
 
 }  // namespace
