@@ -1,6 +1,7 @@
 #include "base/pcapng.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace urnic {
@@ -104,22 +105,73 @@ std::string pcapng_interface(const PcapngInterface& interface) {
     return block.take();
 }
 
-std::string pcapng_packet(const PcapngPacket& packet) {
-    Block block(kEnhancedPacket);
-    block.u32(packet.interface);
-    block.time(packet.time_ns);
-    block.u32(static_cast<std::uint32_t>(packet.bytes.size()));
-    block.u32(packet.wire_bytes);
-    block.padded(packet.bytes.data(), packet.bytes.size());
+namespace {
+
+constexpr std::size_t padded(std::size_t bytes) { return (bytes + 3) & ~std::size_t{3}; }
+
+/// Words in the machine's byte order, into room that is there and zero.
+class Words {
+  public:
+    explicit Words(char* to) : to_(to) {}
+    void u32(std::uint32_t value) { put(&value, sizeof value); }
+    void option(std::uint16_t code, const void* value, std::size_t bytes) {
+        const std::uint16_t head[] = {code, static_cast<std::uint16_t>(bytes)};
+        put(head, sizeof head);
+        put(value, bytes);
+    }
+    void put(const void* from, std::size_t bytes) {
+        std::memcpy(to_, from, bytes);
+        to_ += padded(bytes);
+    }
+
+  private:
+    char* to_;
+};
+
+}  // namespace
+
+std::size_t pcapng_packet_bytes(const PcapngPacket& packet) {
+    constexpr std::size_t kFixedWords = 8;  // in front of the packet and behind the options
+    constexpr std::size_t kOptionHead = 4;
+    std::size_t bytes = kFixedWords * sizeof(std::uint32_t) + padded(packet.bytes.size());
+    std::size_t options = 0;
+    if (packet.direction != PcapngDirection::kUnknown) options += kOptionHead + sizeof(std::uint32_t);
+    if (packet.dropped != 0) options += kOptionHead + sizeof packet.dropped;
+    if (!packet.comment.empty()) {
+        options += kOptionHead + padded(std::min(packet.comment.size(), kMostOptionBytes));
+    }
+    if (options != 0) options += kOptionHead;  // opt_endofopt
+    return bytes + options;
+}
+
+void append_pcapng_packet(const PcapngPacket& packet, std::string& to) {
+    const std::size_t begin = to.size();
+    const std::size_t bytes = pcapng_packet_bytes(packet);
+    const auto length = static_cast<std::uint32_t>(bytes);
+    to.resize(begin + bytes);
+    Words words(to.data() + begin);
+    for (const std::uint32_t word :
+         {kEnhancedPacket, length, packet.interface, static_cast<std::uint32_t>(packet.time_ns >> 32U),
+          static_cast<std::uint32_t>(packet.time_ns), static_cast<std::uint32_t>(packet.bytes.size()),
+          packet.wire_bytes}) {
+        words.u32(word);
+    }
+    if (!packet.bytes.empty()) words.put(packet.bytes.data(), packet.bytes.size());
     if (packet.direction != PcapngDirection::kUnknown) {
         const auto flags = static_cast<std::uint32_t>(packet.direction);
-        block.option(kEpbFlags, &flags, sizeof flags);
+        words.option(kEpbFlags, &flags, sizeof flags);
     }
-    if (packet.dropped != 0) {
-        block.number(kEpbDropcount, packet.dropped);
+    if (packet.dropped != 0) words.option(kEpbDropcount, &packet.dropped, sizeof packet.dropped);
+    if (!packet.comment.empty()) {
+        words.option(kOptComment, packet.comment.data(), std::min(packet.comment.size(), kMostOptionBytes));
     }
-    block.text(kOptComment, packet.comment);
-    return block.take();
+    std::memcpy(to.data() + to.size() - sizeof length, &length, sizeof length);
+}
+
+std::string pcapng_packet(const PcapngPacket& packet) {
+    std::string block;
+    append_pcapng_packet(packet, block);
+    return block;
 }
 
 std::string pcapng_statistics(const PcapngStatistics& statistics) {

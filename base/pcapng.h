@@ -46,6 +46,9 @@ struct PcapngStatistics {
 /// Its packets have nanoseconds.
 [[nodiscard]] std::string pcapng_interface(const PcapngInterface& interface);
 [[nodiscard]] std::string pcapng_packet(const PcapngPacket& packet);
+/// The same behind what is in `to`, of which nothing is allocated while it has the capacity.
+void append_pcapng_packet(const PcapngPacket& packet, std::string& to);
+[[nodiscard]] std::size_t pcapng_packet_bytes(const PcapngPacket& packet);
 [[nodiscard]] std::string pcapng_statistics(const PcapngStatistics& statistics);
 
 }  // namespace urnic

@@ -47,14 +47,23 @@ void CaptureFile::open_next() {
     file_bytes_ = head_.size();
 }
 
-void CaptureFile::add(const std::string& block) {
-    if (ring_.files != 0 && file_bytes_ + block.size() > ring_.bytes && file_bytes_ > head_.size()) {
+void CaptureFile::begin_block(std::size_t bytes) {
+    if (buffer_.size() >= kWriteBytes) flush();
+    if (ring_.files != 0 && file_bytes_ + bytes > ring_.bytes && file_bytes_ > head_.size()) {
         while (!buffer_.empty()) flush();
         open_next();
     }
+    file_bytes_ += bytes;
+}
+
+void CaptureFile::add(const std::string& block) {
+    begin_block(block.size());
     buffer_ += block;
-    file_bytes_ += block.size();
-    if (buffer_.size() >= kWriteBytes) flush();
+}
+
+void CaptureFile::add(const PcapngPacket& packet) {
+    begin_block(pcapng_packet_bytes(packet));
+    append_pcapng_packet(packet, buffer_);
 }
 
 void CaptureFile::finish() {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "base/pcapng.h"
 #include "os/unique_fd.h"
 
 namespace urnic::cli {
@@ -29,6 +30,7 @@ class CaptureFile {
 
     /// Appends one block. What is added is not written before flush(), unless it is much.
     void add(const std::string& block);
+    void add(const PcapngPacket& packet);
     /// Throws LaunchError, which says where and why, and ReaderGone. Returns early, with what is not written
     /// kept, when a signal comes.
     void flush();
@@ -38,6 +40,8 @@ class CaptureFile {
 
   private:
     void open_next();
+    /// There is to be room for a block of so many bytes.
+    void begin_block(std::size_t bytes);
 
     std::filesystem::path path_;
     Ring ring_;

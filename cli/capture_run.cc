@@ -10,6 +10,7 @@
 
 #include "base/pcapng.h"
 #include "cli/launch_error.h"
+#include "cli/packet_note.h"
 
 namespace urnic::cli {
 
@@ -21,21 +22,21 @@ void note_stop(int /*number*/) { stop_came = 1; }
 /// What stands before each packet of native InfiniBand: Wireshark knows those of link type ERF alone, not
 /// 247. Endace's Extensible Record Format: time in 2^-32 s, little-endian; the rest big-endian.
 constexpr std::size_t kErfHeaderBytes = 16;
-void put_erf_header(const CapturedPacket& packet, std::vector<std::byte>& to) {
+void put_erf_header(const CaptureSession::Record& packet, std::uint64_t time_ns, std::vector<std::byte>& to) {
     constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
     constexpr std::uint8_t kTypeInfiniBand = 21;
     constexpr std::uint8_t kVaryingLength = 4;
     std::array<std::uint8_t, kErfHeaderBytes> header{};
     const std::uint64_t time =
-        (packet.time_ns / kNsPerSecond << 32U) | ((packet.time_ns % kNsPerSecond << 32U) / kNsPerSecond);
+        (time_ns / kNsPerSecond << 32U) | ((time_ns % kNsPerSecond << 32U) / kNsPerSecond);
     std::memcpy(header.data(), &time, sizeof(time));
     header[8] = kTypeInfiniBand;
     header[9] = kVaryingLength;
     const std::size_t record_bytes = kErfHeaderBytes + packet.bytes.size();
     header[10] = static_cast<std::uint8_t>(record_bytes >> 8U);
     header[11] = static_cast<std::uint8_t>(record_bytes);
-    header[14] = static_cast<std::uint8_t>(packet.record.wire_bytes >> 8U);
-    header[15] = static_cast<std::uint8_t>(packet.record.wire_bytes);
+    header[14] = static_cast<std::uint8_t>(packet.header.wire_bytes >> 8U);
+    header[15] = static_cast<std::uint8_t>(packet.header.wire_bytes);
     const auto* const bytes = reinterpret_cast<const std::byte*>(header.data());
     to.assign(bytes, bytes + header.size());
     to.insert(to.end(), packet.bytes.begin(), packet.bytes.end());
@@ -51,15 +52,17 @@ class Copy {
 
     /// Returns whether it is to go on.
     [[nodiscard]] bool step(bool is_last) {
-        const std::vector<CapturedPacket> packets = session_.read(is_last);
-        for (const CapturedPacket& packet : packets) {
+        const auto records = session_.read(is_last);
+        for (const CaptureSession::Record* const record : records) {
             if (most_ != 0 && written_ == most_) return false;
-            add(packet);
+            add(*record);
         }
-        file_.flush();
+        const bool has_more = session_.has_more();
+        if (!has_more) file_.flush();
         if (most_ != 0 && written_ == most_) return false;
+        if (is_last) return has_more;
         pollfd daemon{session_.connection(), POLLIN, 0};
-        if (!is_last && ::poll(&daemon, 1, packets.empty() ? kIdleMs : kBusyMs) == 1) {
+        if (::poll(&daemon, 1, has_more ? 0 : records.empty() ? kIdleMs : kBusyMs) == 1) {
             daemon_ended_ = true;
             return false;
         }
@@ -87,24 +90,25 @@ class Copy {
     [[nodiscard]] bool daemon_ended() const { return daemon_ended_; }
 
   private:
-    void add(const CapturedPacket& captured) {
-        const abi::CaptureRecord& record = captured.record;
-        const std::string comment = describe(record);
+    void add(const CaptureSession::Record& captured) {
+        const abi::CaptureRecord& record = captured.header;
+        const CapturedRnic* const rnic = session_.rnic(record.rnic);
+        if (rnic == nullptr) return;
+        const PacketNote note(record);
         PcapngPacket packet;
-        const CapturedRnic& rnic = session_.rnics().at(record.rnic);
-        packet.interface = rnic.interface;
-        packet.time_ns = captured.time_ns;
+        packet.interface = rnic->interface;
+        packet.time_ns = session_.time_ns(captured);
         packet.wire_bytes = record.wire_bytes;
         packet.bytes = captured.bytes;
-        if (rnic.is_infiniband) {
-            put_erf_header(captured, erf_);
+        if (rnic->is_infiniband) {
+            put_erf_header(captured, packet.time_ns, erf_);
             packet.wire_bytes += kErfHeaderBytes;
             packet.bytes = erf_;
         }
         packet.direction = record.is_sent != 0 ? PcapngDirection::kOutbound : PcapngDirection::kInbound;
         packet.dropped = record.lost_before;
-        packet.comment = comment;
-        file_.add(pcapng_packet(packet));
+        packet.comment = note.text();
+        file_.add(packet);
         ++written_;
     }
 
@@ -151,7 +155,8 @@ void run_capture(CaptureSession& session, CaptureFile& file, std::uint64_t most)
         file.flush();
         while (copy.step(false)) {
         }
-        (void)copy.step(true);
+        while (copy.step(true)) {
+        }
         copy.finish();
     } catch (const ReaderGone&) {
         // Whoever reads has enough.

@@ -14,7 +14,6 @@
 #include <optional>
 #include <span>
 
-#include "abi/verbs_values.h"
 #include "cli/launch_error.h"
 #include "os/monotonic_clock.h"
 #include "rnic/wire/opcodes.h"
@@ -99,21 +98,6 @@ CaptureFilter parse_capture_filter(const std::string& text) {
     return filter;
 }
 
-std::string describe(const abi::CaptureRecord& record) {
-    const auto fate = static_cast<std::size_t>(record.fate);
-    std::string text =
-        fmt::format("fate={}", fate < std::size(abi::kPacketFates) ? abi::kPacketFates[fate] : "unknown");
-    if (record.fate == abi::PacketFate::kDropped && record.drop < std::size(abi::kPacketDrops)) {
-        text += fmt::format(" drop={}", abi::kPacketDrops[record.drop]);
-    }
-    if (record.qpn != abi::kNoQp) text += fmt::format(" qpn={:#x}", record.qpn);
-    if (record.state != abi::kNoState) {
-        text += fmt::format(" state={} expected_psn={} next_psn={}", qp_state_name(QpState{record.state}),
-                            record.expected_psn, record.next_psn);
-    }
-    return text;
-}
-
 CaptureSession::CaptureSession(const std::filesystem::path& socket, const CaptureOptions& options) {
     abi::CaptureRequest request{};
     std::string names;
@@ -143,7 +127,9 @@ CaptureSession::CaptureSession(const std::filesystem::path& socket, const Captur
         for (const auto& rnic : list.at("rnics")) {
             CapturedRnic captured{rnic.at("name"), rnic.at("mac"), rnic.at("link_layer") == "InfiniBand",
                                   static_cast<std::uint32_t>(rnics_.size())};
-            rnics_.emplace(rnic.at("index").get<std::uint16_t>(), std::move(captured));
+            const auto index = rnic.at("index").get<std::uint16_t>();
+            const auto made = rnics_.emplace(index, std::move(captured));
+            if (index < by_index_.size()) by_index_[index] = &made.first->second;
         }
     } catch (const nlohmann::json::exception&) {
         throw LaunchError("the daemon's list of RNICs is not understood: use the urnic of its release");
@@ -164,7 +150,7 @@ void CaptureSession::add_rings() {
         throw LaunchError("the daemon's answer makes no sense: use the urnic of its release");
     }
     const auto add = [&](std::byte* part, std::uint64_t part_bytes) {
-        rings_.emplace_back(std::span(part, part_bytes));
+        merge_.add(CaptureRingReader(std::span(part, part_bytes)));
     };
     for (std::uint32_t i = 0; i < started_.rings; ++i) {
         add(buffer_.mapping.data() + i * started_.ring_bytes, started_.ring_bytes);
@@ -176,43 +162,13 @@ void CaptureSession::add_rings() {
 
 std::uint64_t CaptureSession::now() const { return clock_now() + realtime_offset_ns_; }
 
-std::vector<CapturedPacket> CaptureSession::read(bool all) {
-    const std::uint64_t until_ns = all ? ~std::uint64_t{0} : clock_now() - kHoldBackNs;
-    std::vector<CapturedPacket> packets;
-    for (CaptureRingReader& ring : rings_) read_ring(ring, until_ns, packets);
-    std::stable_sort(packets.begin(), packets.end(),
-                     [](const CapturedPacket& a, const CapturedPacket& b) { return a.time_ns < b.time_ns; });
-    return packets;
-}
-
-void CaptureSession::read_ring(CaptureRingReader& ring, std::uint64_t until_ns,
-                               std::vector<CapturedPacket>& packets) const {
-    CaptureRingReader::Record record;
-    CaptureRingReader::Found found{};
-    ring.look();
-    while ((found = ring.next(until_ns, record)) == CaptureRingReader::Found::kRecord) {
-        if (rnics_.contains(record.header.rnic)) {
-            CapturedPacket& packet = packets.emplace_back();
-            packet.record = record.header;
-            packet.time_ns = record.header.time_ns + realtime_offset_ns_;
-            packet.bytes.assign(record.bytes.begin(), record.bytes.end());
-        }
-        ring.skip(record);
-    }
-    if (found == CaptureRingReader::Found::kDamage) {
+std::span<const CaptureSession::Record* const> CaptureSession::read(bool all) {
+    // Who goes on making packets does not keep the reader from its end.
+    if (all && end_ns_ == 0) end_ns_ = clock_now() + kHoldBackNs;
+    if (!merge_.read(all ? end_ns_ : clock_now() - kHoldBackNs)) {
         throw LaunchError("a record of the capture makes no sense: use the urnic of the daemon's release");
     }
-    ring.release();
-}
-
-CaptureSession::Counts CaptureSession::counts(std::uint16_t rnic) const {
-    Counts counts;
-    for (const CaptureRingReader& ring : rings_) {
-        const Counts of_ring = ring.counts(rnic);
-        counts.seen += of_ring.seen;
-        counts.lost += of_ring.lost;
-    }
-    return counts;
+    return merge_.records();
 }
 
 }  // namespace urnic::cli

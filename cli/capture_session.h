@@ -1,17 +1,19 @@
 // A running live capture: the rings that the daemon's threads write, read in the order of time.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "abi/capture.h"
+#include "cli/capture_merge.h"
 #include "cli/daemon_client.h"
 #include "os/memfd.h"
-#include "rnic/device/capture_ring_reader.h"
 
 namespace urnic::cli {
 
@@ -44,16 +46,6 @@ struct CapturedRnic {
     std::uint32_t interface = 0;  // place in CaptureSession::rnics()
 };
 
-struct CapturedPacket {
-    abi::CaptureRecord record{};
-    std::uint64_t time_ns = 0;  // since 1970
-    std::vector<std::byte> bytes;
-};
-
-/// What is known of a packet beyond its bytes, as words: "fate=delivered qpn=0x11 state=RTS expected_psn=4
-/// next_psn=9".
-[[nodiscard]] std::string describe(const abi::CaptureRecord& record);
-
 class CaptureSession {
   public:
     /// Begins the capture. Throws LaunchError.
@@ -61,12 +53,23 @@ class CaptureSession {
 
     /// By index of the RNIC.
     [[nodiscard]] const std::map<std::uint16_t, CapturedRnic>& rnics() const { return rnics_; }
-    /// What was captured up to some moments ago, or, if `all`, up to now. Throws LaunchError when a ring
-    /// makes no sense.
-    [[nodiscard]] std::vector<CapturedPacket> read(bool all = false);
-    using Counts = CaptureRingReader::Counts;
+    /// nullptr: it is none that is captured.
+    [[nodiscard]] const CapturedRnic* rnic(std::uint16_t index) const {
+        return index < by_index_.size() ? by_index_[index] : nullptr;
+    }
+    using Record = CaptureMerge::Record;
+    /// The next records up to some moments ago, or, if `all`, up to when this was first asked for, in the
+    /// order of time; there until the next call. Throws LaunchError when a ring makes no sense.
+    [[nodiscard]] std::span<const Record* const> read(bool all = false);
+    /// Returns whether read() left some that it could have taken.
+    [[nodiscard]] bool has_more() const { return merge_.has_more(); }
+    /// Nanoseconds since 1970.
+    [[nodiscard]] std::uint64_t time_ns(const Record& record) const {
+        return record.header.time_ns + realtime_offset_ns_;
+    }
     /// Since the beginning.
-    [[nodiscard]] Counts counts(std::uint16_t rnic) const;
+    using Counts = CaptureMerge::Counts;
+    [[nodiscard]] Counts counts(std::uint16_t rnic) const { return merge_.counts(rnic); }
     /// Becomes readable when the daemon has ended.
     [[nodiscard]] int connection() const { return started_.connection.get(); }
     /// Nanoseconds since 1970.
@@ -74,14 +77,14 @@ class CaptureSession {
 
   private:
     void add_rings();
-    void read_ring(CaptureRingReader& ring, std::uint64_t until_ns,
-                   std::vector<CapturedPacket>& packets) const;
 
     Memfd buffer_;
     StartedCapture started_;
-    std::vector<CaptureRingReader> rings_;
+    CaptureMerge merge_;
     std::map<std::uint16_t, CapturedRnic> rnics_;
+    std::array<const CapturedRnic*, abi::kCaptureRnics> by_index_{};
     std::uint64_t realtime_offset_ns_ = 0;  // to CLOCK_MONOTONIC
+    std::uint64_t end_ns_ = 0;              // of all; 0: not asked for yet
 };
 
 }  // namespace urnic::cli

@@ -38,15 +38,16 @@ Examples:
 
 constexpr std::uint32_t kHeaderBytes = 128;  // that all headers fit in
 constexpr int kTraceIdleMs = 10;
+constexpr std::size_t kTraceWriteBytes = std::size_t{1} << 18U;
 
-/// Returns whether it is a packet.
-bool add_record(const CapturedPacket& captured, const CapturedRnic& rnic, trace::PacketTrace& events) {
-    const trace::RecordSource source{
-        rnic.name, rnic.is_infiniband ? wire::LinkLayer::kInfiniBand : wire::LinkLayer::kEthernet};
-    if (!trace::add_record(events, source, {captured.record, captured.bytes}, captured.time_ns)) {
-        throw LaunchError("a record of the capture makes no sense: use the urnic of the daemon's release");
+/// By CapturedRnic::interface.
+std::vector<trace::RecordSource> sources_of(const CaptureSession& session) {
+    std::vector<trace::RecordSource> sources(session.rnics().size());
+    for (const auto& [index, rnic] : session.rnics()) {
+        sources[rnic.interface] = {
+            rnic.name, rnic.is_infiniband ? wire::LinkLayer::kInfiniBand : wire::LinkLayer::kEthernet};
     }
-    return captured.record.kind == abi::CaptureKind::kPacket;
+    return sources;
 }
 
 std::vector<trace::Target> targets_of(const std::vector<std::string>& words) {
@@ -99,22 +100,31 @@ CaptureOptions TraceCommand::capture_options() const {
 }
 
 TraceCommand::Traced TraceCommand::trace_live(CaptureSession& session, trace::PacketTrace& events,
-                                              const std::ostream& out) const {
+                                              std::ostream& out) const {
+    const std::vector<trace::RecordSource> sources = sources_of(session);
     std::uint64_t packets = 0;
-    bool can_continue = true;
     bool has_ended = false;
-    while (can_continue) {
-        can_continue = !StopSignals::has_come() && !has_ended;
-        const std::vector<CapturedPacket> seen = session.read(!can_continue);
-        for (const CapturedPacket& packet : seen) {
+    while (true) {
+        const bool is_last = StopSignals::has_come() || has_ended;
+        const auto records = session.read(is_last);
+        for (const CaptureSession::Record* const record : records) {
             if (count_ != 0 && packets == count_) break;
-            packets += add_record(packet, session.rnics().at(packet.record.rnic), events) ? 1 : 0;
+            const CapturedRnic* const rnic = session.rnic(record->header.rnic);
+            if (rnic == nullptr) continue;
+            if (!trace::add_record(events, sources[rnic->interface], *record, session.time_ns(*record))) {
+                throw LaunchError(
+                    "a record of the capture makes no sense: use the urnic of the daemon's release");
+            }
+            packets += record->header.kind == abi::CaptureKind::kPacket ? 1 : 0;
         }
+        if (records.empty()) out.flush();  // who waits for an event sees it
         if (!out) throw LaunchError(fmt::format("{} cannot be written: {}", file_, std::strerror(errno)));
+        const bool has_more = session.has_more();
+        if ((count_ != 0 && packets == count_) || (is_last && !has_more)) break;
+        if (is_last || has_more) continue;
         pollfd daemon{session.connection(), POLLIN, 0};
         // What is left in its rings is read once more.
-        has_ended = can_continue && ::poll(&daemon, 1, seen.empty() ? kTraceIdleMs : 1) == 1;
-        can_continue = can_continue && (count_ == 0 || packets < count_);
+        has_ended = ::poll(&daemon, 1, records.empty() ? kTraceIdleMs : 1) == 1;
     }
     for (const auto& [index, rnic] : session.rnics()) {
         if (const auto counts = session.counts(index); counts.lost != 0) {
@@ -157,7 +167,9 @@ void TraceCommand::run() const {
         session.emplace(control_socket(socket_), capture_options());
     }
     UniqueFd file;
+    std::vector<char> buffer(kTraceWriteBytes);
     std::ofstream made;
+    made.rdbuf()->pubsetbuf(buffer.data(), static_cast<std::streamsize>(buffer.size()));
     if (file_ != "-") {
         file = open_private_file(file_, Replace::kContents);
         made.open(fmt::format("/proc/self/fd/{}", file.get()), std::ios::binary);

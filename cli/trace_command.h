@@ -32,7 +32,7 @@ class TraceCommand {
     };
     [[nodiscard]] CaptureOptions capture_options() const;
     [[nodiscard]] Traced trace_live(CaptureSession& session, trace::PacketTrace& events,
-                                    const std::ostream& out) const;
+                                    std::ostream& out) const;
     [[nodiscard]] Traced trace_file(trace::PacketTrace& events) const;
 
     Command trace_;

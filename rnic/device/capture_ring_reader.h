@@ -26,6 +26,7 @@ class CaptureRingReader {
     struct Record {
         abi::CaptureRecord header{};
         std::span<const std::byte> bytes;  // there until release()
+        std::uint64_t position = 0;        // of the header
     };
     enum class Found : std::uint8_t { kRecord, kNothing, kDamage };
     /// To be called before next(): up to where there are records.
@@ -45,7 +46,7 @@ class CaptureRingReader {
                 return Found::kDamage;
             }
             if (!is_filler) {
-                record = {header, {data_ + offset + sizeof header, header.captured}};
+                record = {header, {data_ + offset + sizeof header, header.captured}, tail_};
                 return header.time_ns > until_ns ? Found::kNothing : Found::kRecord;
             }
             tail_ += header.bytes;
@@ -53,6 +54,8 @@ class CaptureRingReader {
         return Found::kNothing;
     }
     void skip(const Record& record) { tail_ += record.header.bytes; }
+    /// That one is the next one again, if nothing was released since it was.
+    void go_back_to(const Record& record) { tail_ = record.position; }
     /// The writer gets the room of all that was skipped.
     void release() { ring_->tail.store(tail_, std::memory_order_release); }
 

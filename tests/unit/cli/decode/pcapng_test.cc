@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <sstream>
+#include <string>
 
 #include "base/pcapng.h"
 #include "cli/decode/capture_reader.h"
@@ -53,6 +54,34 @@ TEST(PcapngWritten, PacketsWithEverythingComeBack) {
     EXPECT_THAT(line, HasSubstr("(fate=sent ?[31m)"));
     const std::string json = decode::print_record(records[0], 1, 0, decode::Style::kJson, nullptr);
     EXPECT_THAT(json, HasSubstr("\"comment\":\"fate=sent \\u001b[31m\""));
+}
+
+TEST(PcapngWritten, ABlockOfAPacketToTheByte) {
+    const std::vector<std::byte> bytes(5, std::byte{0x5a});
+    PcapngPacket packet;
+    packet.interface = 2;
+    packet.time_ns = 0x0102030405060708;
+    packet.wire_bytes = 9;
+    packet.bytes = bytes;
+    packet.direction = PcapngDirection::kInbound;
+    packet.dropped = 0x0a0b;
+    packet.comment = "abcde";
+    using std::string_literals::operator""s;
+    const std::string block =
+        "\6\0\0\0\x4c\0\0\0\2\0\0\0\4\3\2\1\x8\7\6\5\5\0\0\0\x9\0\0\0"
+        "ZZZZZ\0\0\0"
+        "\2\0\4\0\1\0\0\0"
+        "\4\0\x8\0\xb\xa\0\0\0\0\0\0"
+        "\1\0\5\0"
+        "abcde\0\0\0"
+        "\0\0\0\0\x4c\0\0\0"s;
+    EXPECT_EQ(pcapng_packet(packet), block);
+    std::string file = "before";
+    append_pcapng_packet(packet, file);
+    EXPECT_EQ(file, "before" + block);
+    EXPECT_EQ(pcapng_packet_bytes(packet), block.size());
+    // Nothing that can be left out.
+    EXPECT_EQ(pcapng_packet({}), "\6\0\0\0\x20\0\0\0"s + std::string(20, '\0') + "\x20\0\0\0"s);
 }
 
 TEST(PcapngWritten, NoCommentIsTooLong) {
