@@ -1,11 +1,9 @@
 #include "cli/packet_note.h"
 
 #include <charconv>
-#include <cstring>
 #include <iterator>
 
 #include "abi/verbs_values.h"
-#include "base/check.h"
 
 namespace urnic::cli {
 
@@ -29,12 +27,6 @@ PacketNote::PacketNote(const abi::CaptureRecord& record) {
         put(" next_psn=");
         put(record.next_psn);
     }
-}
-
-void PacketNote::put(std::string_view words) {
-    URNIC_CHECK(words.size() <= text_.size() - size_);
-    std::memcpy(text_.data() + size_, words.data(), words.size());
-    size_ += words.size();
 }
 
 void PacketNote::put(std::uint32_t number, int base) {

@@ -4,9 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 #include "abi/capture.h"
+#include "base/check.h"
 
 namespace urnic::cli {
 
@@ -18,7 +20,11 @@ class PacketNote {
     [[nodiscard]] std::string_view text() const { return {text_.data(), size_}; }
 
   private:
-    void put(std::string_view words);
+    [[gnu::always_inline]] void put(std::string_view words) {
+        URNIC_CHECK(words.size() <= text_.size() - size_);
+        std::memcpy(text_.data() + size_, words.data(), words.size());
+        size_ += words.size();
+    }
     void put(std::uint32_t number, int base = 10);
 
     std::array<char, 192> text_;  // up to size_

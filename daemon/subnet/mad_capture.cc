@@ -91,7 +91,7 @@ void MadCapture::write(std::uint32_t rnic, const subnet::PacketBytes& bytes, Tim
         packet.peer = &peer;
         packet.qpn = is_sent ? mad->src_qp : mad->dest_qp;
     }
-    (void)captures_.writer().write(packet, time, is_sent, fate);
+    captures_.writer().write(packet, time, is_sent, fate);
     captures_.writer().publish();
 }
 

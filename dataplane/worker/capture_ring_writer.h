@@ -42,6 +42,7 @@ class CaptureRingWriter {
         }
         std::byte* const room = data_ + ((head_ + filler) & (capacity_ - 1));
         head_ += filler + bytes;
+        prefetch_behind(room);
         return room;
     }
     void publish() {
@@ -70,6 +71,16 @@ class CaptureRingWriter {
         }
         tail_ = tail;
         return head_ - tail_ + bytes <= capacity_;
+    }
+    /// The ring is larger than the cache, and the reader has had its lines: those of some records on are
+    /// fetched meanwhile. Behind the ring's end it does nothing.
+    static void prefetch_behind(const std::byte* room) {
+        constexpr std::size_t kAheadBytes = 1024;
+        constexpr std::size_t kLineBytes = 64;
+        constexpr std::size_t kRecordLines = 3;  // of a packet's headers
+        for (std::size_t line = 0; line < kRecordLines; ++line) {
+            __builtin_prefetch(room + kAheadBytes + line * kLineBytes, 1);
+        }
     }
     static void add(std::atomic<std::uint64_t>& count) {
         count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);

@@ -9,6 +9,16 @@ namespace urnic::dataplane {
 namespace {
 
 constexpr std::uint32_t kRecordAlignment = 8;
+constexpr std::size_t kHeaderBytes = 128;  // --snaplen 128, and of each trace
+
+/// Headers are copied in line: a call of memcpy() with a length that is not known takes as long again.
+void copy_bytes(std::byte* to, std::span<const std::byte> from) {
+    if (from.size() != kHeaderBytes) {
+        std::memcpy(to, from.data(), from.size());
+        return;
+    }
+    std::memcpy(to, from.data(), kHeaderBytes);
+}
 
 bool is_chosen(const PacketCapture& capture, const CaptureWriter::Packet& packet) {
     if ((capture.rnics >> packet.rnic & 1U) == 0) {
@@ -20,13 +30,14 @@ bool is_chosen(const PacketCapture& capture, const CaptureWriter::Packet& packet
     if ((capture.filters & ~std::uint32_t{abi::kFilterOwnQp}) == 0) {
         return true;
     }
-    if (packet.header == nullptr || packet.peer == nullptr) {
+    if (packet.header == nullptr) {
         return false;
     }
     const bool is_qp = capture.qpn == packet.qpn || capture.qpn == packet.header->dest_qp;
     return ((capture.filters & abi::kFilterQpn) == 0 || is_qp) &&
            ((capture.filters & abi::kFilterOpcode) == 0 || capture.opcode == packet.header->opcode) &&
-           ((capture.filters & abi::kFilterPeer) == 0 || wire::same_gid(capture.peer, *packet.peer));
+           ((capture.filters & abi::kFilterPeer) == 0 ||
+            (packet.peer != nullptr && wire::same_gid(capture.peer, *packet.peer)));
 }
 
 }  // namespace
@@ -44,11 +55,13 @@ void CaptureWriter::use(const PacketCaptures& captures) {
     places_ = 0;
     rnics_ = 0;
     traced_rnics_ = 0;
+    asks_for_peers_ = false;
     for (std::size_t place = 0; place < kMaxCaptures; ++place) {
         if (const PacketCapture* const capture = captures_[place]; capture != nullptr) {
             places_ |= 1U << place;
             rnics_ |= capture->rnics;
             traced_rnics_ |= capture->has_completions ? capture->rnics : 0;
+            asks_for_peers_ |= (capture->filters & abi::kFilterPeer) != 0;
         }
     }
 }
@@ -59,22 +72,24 @@ void CaptureWriter::publish() {
     }
 }
 
-CaptureWriter::Records CaptureWriter::write(const Packet& packet, TimeNs time, bool is_sent, Fate fate) {
+void CaptureWriter::write(const Packet& packet, TimeNs time, bool is_sent, Fate fate, Records& records) {
     Content content{abi::CaptureKind::kPacket, packet.rnic, packet.qpn, time, abi::kNoState,
                     packet.wire_bytes,         is_sent,     fate};
     if (packet.qp != nullptr) {
         content.state = static_cast<std::uint8_t>(packet.qp->state());
         content.psns = packet.qp->psns();
     }
-    Records records{};
+    records.places = 0;
     for (std::uint32_t left = places_; left != 0; left &= left - 1) {
         const auto place = static_cast<std::size_t>(std::countr_zero(left));
         if (const PacketCapture& capture = *captures_[place]; is_chosen(capture, packet)) {
             const std::size_t length = std::min<std::size_t>(packet.bytes.size(), capture.snap_bytes);
-            records[place] = append(place, content, packet.bytes.first(length));
+            if (abi::CaptureRecord* const record = append(place, content, packet.bytes.first(length))) {
+                records.places |= 1U << place;
+                records.of[place] = record;
+            }
         }
     }
-    return records;
 }
 
 void CaptureWriter::write_event(abi::CaptureKind kind, const EventOf& of, std::span<const std::byte> bytes) {
@@ -128,7 +143,7 @@ abi::CaptureRecord* CaptureWriter::append(std::size_t place, const Content& cont
     record.state = content.state;
     record.kind = content.kind;
     lost = 0;
-    std::memcpy(room + sizeof record, bytes.data(), bytes.size());
+    copy_bytes(room + sizeof record, bytes);
     return &record;
 }
 

@@ -52,6 +52,8 @@ class CaptureWriter {
     /// Returns whether one of them wants the packets of the device with that index.
     [[nodiscard]] bool is_capturing(std::uint32_t rnic) const { return (rnics_ >> rnic & 1U) != 0; }
 
+    /// Returns whether one of them chooses packets by their other end.
+    [[nodiscard]] bool asks_for_peers() const { return asks_for_peers_; }
     /// Returns whether one of them wants what is no packet, too.
     [[nodiscard]] bool is_tracing(std::uint32_t rnic) const { return (traced_rnics_ >> rnic & 1U) != 0; }
 
@@ -65,10 +67,18 @@ class CaptureWriter {
         std::uint32_t qpn = abi::kNoQp;  // of this end
         const Qp* qp = nullptr;
     };
-    /// By capture; nullptr: it has not chosen the packet, or had no room.
-    using Records = std::array<abi::CaptureRecord*, kMaxCaptures>;
+    /// By capture, of those that have chosen the packet and had room.
+    struct Records {
+        std::uint32_t places = 0;  // bit n: there is of[n]
+        std::array<abi::CaptureRecord*, kMaxCaptures> of;
+    };
     /// Readers see the records when publish() is called; until then their fate may change.
-    Records write(const Packet& packet, TimeNs time, bool is_sent, Fate fate);
+    void write(const Packet& packet, TimeNs time, bool is_sent, Fate fate, Records& records);
+    /// The same of one whose fate is known.
+    void write(const Packet& packet, TimeNs time, bool is_sent, Fate fate) {
+        Records records;
+        write(packet, time, is_sent, fate, records);
+    }
     /// Something beside a packet, into the captures that asked for such.
     struct EventOf {
         std::uint32_t rnic = 0;
@@ -119,6 +129,7 @@ class CaptureWriter {
     std::uint32_t places_ = 0;  // bit n: captures_[n] is one
     std::uint64_t rnics_ = 0;
     std::uint64_t traced_rnics_ = 0;
+    bool asks_for_peers_ = false;
     std::array<std::array<std::uint32_t, abi::kCaptureRnics>, kMaxCaptures> lost_{};  // since the last record
 };
 

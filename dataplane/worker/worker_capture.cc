@@ -1,6 +1,7 @@
 #include "dataplane/worker/worker_capture.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "dataplane/worker/notifying_cq.h"
@@ -60,14 +61,14 @@ void WorkerCapture::end_receive(const Packet& packet, const Counters& counters, 
     const Fate fate = fate_.end(counters, held);
     settle();
     is_receiving_ = false;
-    (void)writer_.write(packet, received_at_, false, fate);
+    writer_.write(packet, received_at_, false, fate);
     writer_.publish();
 }
 
 void WorkerCapture::sent(const Packet& packet, const Counters& counters) {
     settle();
     last_at_ = clock_.now();
-    pending_ = writer_.write(packet, last_at_, true, {abi::PacketFate::kSent});
+    writer_.write(packet, last_at_, true, {abi::PacketFate::kSent}, pending_);
     pending_counters_ = &counters;
     retransmitted_before_ = counters.retrans_pkts.value();
 }
@@ -169,10 +170,9 @@ void WorkerCapture::note_receives(std::uint32_t rnic, const QpSlot& slot, TimeNs
 // A requester counts a retransmission behind its transmit(), and nobody else does in between.
 void WorkerCapture::publish_pending() {
     if (pending_counters_->retrans_pkts.value() != retransmitted_before_) [[unlikely]] {
-        for (abi::CaptureRecord* const record : pending_) {
-            if (record != nullptr) {
-                record->fate = abi::PacketFate::kRetransmission;
-            }
+        for (std::uint32_t left = pending_.places; left != 0; left &= left - 1) {
+            pending_.of[static_cast<std::size_t>(std::countr_zero(left))]->fate =
+                abi::PacketFate::kRetransmission;
         }
     }
     pending_counters_ = nullptr;

@@ -27,6 +27,9 @@ class WorkerCapture {
     /// Returns whether one of them wants the packets of the device with that index.
     [[nodiscard]] bool is_capturing(std::uint32_t rnic) const { return writer_.is_capturing(rnic); }
 
+    /// Returns whether the other end of packets is asked for: without, Packet::peer may be nullptr.
+    [[nodiscard]] bool asks_for_peers() const { return writer_.asks_for_peers(); }
+
     using Packet = CaptureWriter::Packet;
     /// Around the handling of a frame received at `now`. `counters`: the device's on this worker; `held`:
     /// references to the frame. What has changed between the two tells what became of the frame.
@@ -72,7 +75,7 @@ class WorkerCapture {
     TimeNs last_at_ = 0;         // of what was written, but for received packets
     bool is_receiving_ = false;  // between begin_receive() and end_receive()
     // What was sent last, until its fate is known.
-    CaptureWriter::Records pending_{};
+    CaptureWriter::Records pending_;
     const Counters* pending_counters_ = nullptr;
     std::uint64_t retransmitted_before_ = 0;
 };

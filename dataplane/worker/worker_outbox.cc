@@ -143,16 +143,20 @@ void WorkerOutbox::finish_packet(const wire::Path& path, const wire::PacketHeade
         wire::set_udp_checksum(path, bytes);
     }
     if (capture_ != nullptr) {
-        const wire::Gid peer = peer_of(path);
+        wire::Gid peer;
+        const bool has_peer = capture_->asks_for_peers();
+        if (has_peer) {
+            peer = peer_of(path);
+        }
         // Behind make_room() the slot of the call before may be freed.
         const bool has_qp = sender_qp_num_ != kGsiQp;
         const Qp* const qp = has_qp ? slot_->qp.get() : nullptr;
         if (has_qp) {
             capture_->look_at(rnic_, *slot_);
         }
-        capture_->sent(
-            {rnic_, bytes, static_cast<std::uint32_t>(bytes.size()), &header, &peer, sender_qp_num_, qp},
-            counters_);
+        capture_->sent({rnic_, bytes, static_cast<std::uint32_t>(bytes.size()), &header,
+                        has_peer ? &peer : nullptr, sender_qp_num_, qp},
+                       counters_);
     }
 }
 
