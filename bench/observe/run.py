@@ -14,6 +14,7 @@ import contextlib
 import json
 import pathlib
 import re
+import resource
 import signal
 import statistics
 import subprocess
@@ -34,6 +35,7 @@ from programs import numbers_of_last_row
 MARK = "table of looking: scripts/bench observe writes it"
 NOBODY = "nobody looks"
 LOSSES = re.compile(r"(?P<seen>\d+) packets, (?P<lost>\d+) of them lost|(?P<missing>\d+) of (?P<all>\d+) packets of")
+WRITTEN = re.compile(r"(?P<events>\d+) events of \d+ packets are in|; (?P<packets>\d+) are in")
 # Column of ib_write_bw's last row, and what it is to be multiplied with.
 ROWS = {
     "64 KB `ib_write_bw`, GB/s": ("65536", 3, 1 / 8),
@@ -59,15 +61,21 @@ class Looking:
             time.sleep(0.01)
 
     def end(self):
-        """What part of the packets was lost on the way to it."""
+        """What part of the packets was lost on the way to it, and the nanoseconds of CPU for each packet or event in its file."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.process.send_signal(signal.SIGINT)
         _, said = self.process.communicate(timeout=60)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
         for written in self.file.parent.glob(f"{self.file.stem}*"):
             written.unlink()
         found = list(LOSSES.finditer(said))
         lost = sum(int(each["lost"] or each["missing"]) for each in found)
         seen = sum(int(each["seen"] or each["all"]) for each in found)
-        return lost / seen if seen else 0.0
+        written = WRITTEN.search(said)
+        if self.process.returncode != 0 or not written:
+            raise Failure(f"who looked ended with {self.process.returncode}: {said}")
+        return lost / seen if seen else 0.0, seconds * 1e9 / max(int(written["events"] or written["packets"]), 1)
 
 
 class Computing:
@@ -127,46 +135,52 @@ class Bench:
         }
 
     def block(self, looker, size):
-        """The last row of the client, and what part of the packets the looker lost (None: it does not count any)."""
+        """The last row of the client, and what the looker says in its end (None: nothing)."""
         port = machine.free_port()
         command = ["ib_write_bw", "-s", size, "-F", "-x", "1", "-p", str(port), "-D", str(self.options.seconds), "--report_gbits"]
         server = machine.pinned(self.cpus.b, self.daemon.run([*command, "-d", "urnic1"]))
         client = machine.pinned(self.cpus.a, self.daemon.run([*command, "-d", "urnic0", "127.0.0.1"]))
         begun = looker() if looker is not None else None
-        lost = None
+        told = None
         try:
             numbers = numbers_of_last_row(machine.pair(server, client, port))
         finally:
             if begun is not None:
-                lost = begun.end()
-        return numbers, lost
+                told = begun.end()
+        return numbers, told
 
     def measure(self):
         found = {what: {name: [] for name in self.lookers} for what in ROWS}
-        lost = {what: {name: [] for name in self.lookers} for what in ROWS}
+        told = {what: {name: [] for name in self.lookers} for what in ROWS}
         for repetition in range(self.options.repetitions):
             for what, (size, column, factor) in ROWS.items():
                 names = list(self.lookers)
                 first = repetition % len(names)
                 for name in names[first:] + names[:first]:
-                    numbers, part = self.block(self.lookers[name], size)
+                    numbers, of_looker = self.block(self.lookers[name], size)
                     found[what][name].append(numbers[column] * factor)
-                    if part is not None:
-                        lost[what][name].append(part)
+                    if of_looker is not None:
+                        told[what][name].append(of_looker)
                 say(f"{what}: " + ", ".join(f"{name} {values[-1]:.3g}" for name, values in found[what].items()))
-        return found, lost
+        return found, told
 
 
-def table(found, lost, context, options):
-    lines = ["| what | while | figure | of that while nobody looks | target | lost by who looks |", "|---|---|---|---|---|---|"]
+def table(found, told, context, options):
+    lines = ["| what | while | figure | of that while nobody looks | target | lost by who looks | its CPU time, ns a packet or event |",
+             "|---|---|---|---|---|---|---|"]
     for what, values in found.items():
         for name, each in values.items():
             ratio = "-"
             if name != NOBODY:
                 ratio = machine.cell(machine.summary(b / a for a, b in zip(values[NOBODY], each)))
-            missing = f"{machine.figure(100 * machine.summary(lost[what][name])['median'])} %" if lost[what][name] else "-"
+            missing = cost = "-"
+            if told[what][name]:
+                parts, costs = zip(*told[what][name])
+                missing = f"{machine.figure(100 * statistics.median(parts))} %"
+                cost = machine.cell(machine.summary(costs))
             shown = f"`{name}`" if name.startswith("urnic ") else name
-            lines.append(f"| {what} | {shown} | {machine.cell(machine.summary(each))} | {ratio} | {TARGETS.get((what, name), '-')} | {missing} |")
+            lines.append(f"| {what} | {shown} | {machine.cell(machine.summary(each))} | {ratio} | {TARGETS.get((what, name), '-')} "
+                         f"| {missing} | {cost} |")
     return (f"{machine.about(context)} {options.repetitions} blocks of {options.seconds} s of each; medians, first to third quartile in "
             "brackets.\n\n" + "\n".join(lines) + "\n\n")
 
@@ -212,7 +226,7 @@ def main():
     machine.check_build(options.build)
     context, times = machine.context(), machine.CpuTimes()
     with contextlib.ExitStack() as stack:
-        found, lost = Bench(options, stack).measure()
+        found, told = Bench(options, stack).measure()
     costs = []
     for number in range(options.runs):
         costs.append(worker_cost(options.build, 500))
@@ -220,7 +234,7 @@ def main():
     context.update(times.disturbances())
     machine.write_json(options.json, {"context": context, "costs": costs, "rows": {
         what: {name: machine.summary(values) for name, values in each.items()} for what, each in found.items()}})
-    text = (table(found, lost, context, options)
+    text = (table(found, told, context, options)
             + f"The worker's part, medians of {options.runs} runs, each of the second percentile of 500 batches:\n\n"
             + "\n".join(cost_table(costs)) + "\n\n")
     print(text)
