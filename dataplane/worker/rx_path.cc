@@ -358,8 +358,7 @@ void RxPath::report_key_violation(std::uint16_t trap_number) {
 
 void RxPath::dispatch_captured(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
     WorkerCapture& capture = *capture_;
-    // What is no RoCE leaves the view as it was.
-    const bool is_roce = device_.is_infiniband() || wire::peek_dest_qp(frame_bytes(&frame)) != ~0U;
+    parser_.forget();
     const std::uint64_t unparsed_before = counters_.drop_malformed.value() + counters_.drop_not_roce.value();
     // Who keeps the frame refers to it, and so do the workers that a multicast frame goes to.
     const bool is_group =
@@ -367,6 +366,7 @@ void RxPath::dispatch_captured(rte_mbuf& frame, TimeNs now, TimeNs protocol_now)
     const auto references = [&] { return is_group ? 0U : std::uint32_t{rte_mbuf_refcnt_read(&frame)}; };
     capture.begin_receive(now, counters_, references());
     dispatch_uncaptured(frame, now, protocol_now);
+    const bool is_roce = device_.is_infiniband() || parser_.view().l3.data() != nullptr;
     const bool is_parsed =
         is_roce && port_up_ &&
         counters_.drop_malformed.value() + counters_.drop_not_roce.value() == unparsed_before;

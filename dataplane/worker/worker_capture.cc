@@ -65,9 +65,9 @@ void WorkerCapture::end_receive(const Packet& packet, const Counters& counters, 
     writer_.publish();
 }
 
-void WorkerCapture::sent(const Packet& packet, const Counters& counters) {
+void WorkerCapture::sent(const Packet& packet, const Counters& counters, TimeNs now) {
     settle();
-    last_at_ = clock_.now();
+    last_at_ = now != 0 ? now : clock_.now();
     writer_.write(packet, last_at_, true, {abi::PacketFate::kSent}, pending_);
     pending_counters_ = &counters;
     retransmitted_before_ = counters.retrans_pkts.value();
@@ -85,6 +85,9 @@ void WorkerCapture::write(const CaptureWriter::EventOf& of, const Content& conte
 }
 
 void WorkerCapture::completed(std::uint32_t rnic, const Qp& qp, const Completion& completion) {
+    if (!writer_.is_tracing(rnic)) {
+        return;
+    }
     write({rnic, completion.qp_num, clock_.now(), static_cast<std::uint8_t>(qp.state())},
           captured_completion(completion));
 }
@@ -107,32 +110,35 @@ void WorkerCapture::begin_look(QpSlot& slot) {
     for_each_srq(slot, [](NotifyingSrq& srq) { srq.seen_receives = srq.next(); });
 }
 
-void WorkerCapture::look_at(std::uint32_t rnic, QpSlot& slot) {
+TimeNs WorkerCapture::look_at(std::uint32_t rnic, QpSlot& slot) {
     if (!writer_.is_tracing(rnic)) {
-        return;
+        return 0;
     }
     if (slot.seen_rate.has_changed(slot.qp->flow())) [[unlikely]] {
         note_rate(rnic, slot);
     }
     if (!has_new_wqes(slot)) {
-        return;
+        return 0;
     }
     settle();
     const QpState state = slot.qp->state();
+    const TimeNs now = event_time();
     if (state != QpState::kErr && state != QpState::kSqe) {
-        note_sends(rnic, slot, event_time());
+        note_sends(rnic, slot, now);
     }
     if (state != QpState::kErr) {
-        note_receives(rnic, slot, event_time());
+        note_receives(rnic, slot, now);
     }
     const std::uint32_t seen_sends = slot.seen_wqes.sends;
     begin_look(slot);
     if (is_ahead(seen_sends, slot.seen_wqes.sends)) {
         slot.seen_wqes.sends = seen_sends;
     }
-    if (!is_receiving_) {
-        writer_.publish();
+    if (is_receiving_) {
+        return 0;
     }
+    writer_.publish();
+    return now;
 }
 
 // What is not ahead is not new: a datagram that a pause keeps back is taken twice.

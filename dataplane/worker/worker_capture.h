@@ -36,12 +36,13 @@ class WorkerCapture {
     void begin_receive(TimeNs now, const Counters& counters, std::uint32_t held);
     void end_receive(const Packet& packet, const Counters& counters, std::uint32_t held);
     /// A frame goes out. Whether it was sent before is known once the QP continues: the record is
-    /// published by the next call of any of these.
-    void sent(const Packet& packet, const Counters& counters);
+    /// published by the next call of any of these. `now`: the time, if the clock has just been read; 0:
+    /// it has not.
+    void sent(const Packet& packet, const Counters& counters, TimeNs now = 0);
     /// Tells of the WQEs that have left the queues of that device's QP since the last call, and were not
     /// flushed, and of a change of its rate. To be called behind each turn of it, and before it is told of
-    /// what follows from a WQE.
-    void look_at(std::uint32_t rnic, QpSlot& slot);
+    /// what follows from a WQE. Returns the time, if it has read the clock; otherwise 0.
+    TimeNs look_at(std::uint32_t rnic, QpSlot& slot);
     /// Only what leaves them from now on counts.
     static void begin_look(QpSlot& slot);
     /// A completion was written to a CQ.

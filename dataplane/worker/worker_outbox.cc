@@ -151,12 +151,11 @@ void WorkerOutbox::finish_packet(const wire::Path& path, const wire::PacketHeade
         // Behind make_room() the slot of the call before may be freed.
         const bool has_qp = sender_qp_num_ != kGsiQp;
         const Qp* const qp = has_qp ? slot_->qp.get() : nullptr;
-        if (has_qp) {
-            capture_->look_at(rnic_, *slot_);
-        }
+        // A WQE and its first packet are of one moment: to read the clock takes as long as what is between.
+        const TimeNs now = has_qp ? capture_->look_at(rnic_, *slot_) : 0;
         capture_->sent({rnic_, bytes, static_cast<std::uint32_t>(bytes.size()), &header,
                         has_peer ? &peer : nullptr, sender_qp_num_, qp},
-                       counters_);
+                       counters_, now);
     }
 }
 

@@ -20,6 +20,8 @@ class FrameParser {
     [[nodiscard]] ParseError parse(std::span<const std::byte> frame);
     /// Of the frame that was parsed last, if that was without an error.
     [[nodiscard]] const PacketView& view() const { return view_; }
+    /// view().l3 is empty until a frame was parsed without an error.
+    void forget() { view_.l3 = {}; }
     /// What view().frame is from here on.
     void set_frame(void* frame) { view_.frame = frame; }
 
