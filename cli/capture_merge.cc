@@ -27,22 +27,39 @@ bool CaptureMerge::look(Ring& ring, std::uint64_t until_ns) {
     return found != CaptureRingReader::Found::kDamage;
 }
 
-/// How many records are at the front of which none is younger than one behind them. A worker writes the
-/// answers to a packet before the packet itself, so that what comes next may be older than the last ones.
-std::size_t CaptureMerge::undisturbed(const std::vector<Record>& records) {
+/// Up to the first that is younger. Returns the time of the oldest that is left.
+std::uint64_t CaptureMerge::cut(Ring& ring, std::uint64_t at_ns) {
+    const auto first = std::find_if(ring.records.begin(), ring.records.end(),
+                                    [&](const Record& record) { return record.header.time_ns > at_ns; });
+    ring.taken = static_cast<std::size_t>(first - ring.records.begin());
+    return ring.taken == ring.records.size() ? std::numeric_limits<std::uint64_t>::max()
+                                             : ring.oldest[ring.taken];
+}
+
+/// Leaves what may be younger than a record that was not looked at, so that nothing that is left is older
+/// than what is taken. A worker writes the answers to a packet before the packet itself.
+void CaptureMerge::leave_youngest() {
     constexpr std::size_t kMostAnswers = 256;
-    youngest_.resize(records.size());
-    std::uint64_t youngest = 0;
-    for (std::size_t i = 0; i < records.size(); ++i) {
-        youngest = std::max(youngest, records[i].header.time_ns);
-        youngest_[i] = youngest;
+    std::uint64_t cut_ns = std::numeric_limits<std::uint64_t>::max();
+    for (Ring& ring : rings_) {
+        ring.oldest.resize(ring.records.size());
+        std::uint64_t oldest = std::numeric_limits<std::uint64_t>::max();
+        for (std::size_t i = ring.records.size(); i-- > 0;) {
+            oldest = std::min(oldest, ring.records[i].header.time_ns);
+            ring.oldest[i] = oldest;
+        }
+        if (ring.records.size() == kMostRecords) {
+            cut_ns = std::min(cut_ns, ring.oldest[kMostRecords - kMostAnswers]);
+        }
     }
-    std::uint64_t oldest = std::numeric_limits<std::uint64_t>::max();
-    for (std::size_t i = records.size() - 1; i > 0; --i) {
-        oldest = std::min(oldest, records[i].header.time_ns);
-        if (youngest_[i - 1] <= oldest && records.size() - i >= kMostAnswers) return i;
+    for (std::uint64_t before = 0; before != cut_ns;) {
+        before = cut_ns;
+        for (Ring& ring : rings_) cut_ns = std::min(cut_ns, cut(ring, cut_ns));
     }
-    return records.size();
+    const auto is_left = [](const Ring& ring) { return ring.taken == 0; };
+    if (std::all_of(rings_.begin(), rings_.end(), is_left)) {
+        for (Ring& ring : rings_) ring.taken = ring.records.size();  // of no order at all
+    }
 }
 
 /// Behind what is there. They are nearly in order, but for packets behind their answers.
@@ -62,27 +79,14 @@ void CaptureMerge::put_in_order(std::span<const Record> records) {
 
 bool CaptureMerge::read(std::uint64_t until_ns) {
     has_more_ = false;
-    std::uint64_t cut_ns = until_ns;
     for (Ring& ring : rings_) {
         ring.reader.release();
         if (!look(ring, until_ns)) return false;
-        if (ring.records.size() == kMostRecords) {
-            has_more_ = true;
-            ring.taken = undisturbed(ring.records);
-            cut_ns = std::min(cut_ns, ring.records[ring.taken - 1].header.time_ns);
-        }
+        has_more_ = has_more_ || ring.records.size() == kMostRecords;
     }
+    if (has_more_) leave_youngest();
     in_order_.clear();
     for (Ring& ring : rings_) {
-        if (has_more_) {
-            // Nothing that is younger than what is left behind.
-            const auto end = ring.records.begin() + static_cast<std::ptrdiff_t>(ring.taken);
-            const auto cut = std::find_if(ring.records.begin(), end, [&](const Record& record) {
-                return record.header.time_ns > cut_ns;
-            });
-            const bool is_whole = ring.taken != 0 && ring.records[ring.taken - 1].header.time_ns == cut_ns;
-            if (!is_whole) ring.taken = static_cast<std::size_t>(cut - ring.records.begin());
-        }
         if (ring.taken != ring.records.size()) ring.reader.go_back_to(ring.records[ring.taken]);
         put_in_order(std::span(ring.records).first(ring.taken));
     }

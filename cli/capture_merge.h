@@ -20,7 +20,7 @@ class CaptureMerge {
     using Counts = CaptureRingReader::Counts;
 
     /// To be called before read().
-    void add(const CaptureRingReader& ring) { rings_.push_back({ring, {}, 0}); }
+    void add(const CaptureRingReader& ring) { rings_.push_back({ring, {}, 0, {}}); }
     /// Takes the next records, up to the first of each ring that is younger than `until_ns`. What was taken
     /// before is given back to the writers. Returns whether all of them made sense.
     [[nodiscard]] bool read(std::uint64_t until_ns);
@@ -34,15 +34,16 @@ class CaptureMerge {
     struct Ring {
         CaptureRingReader reader;
         std::vector<Record> records;
-        std::size_t taken;  // of `records`
+        std::size_t taken;                  // of `records`
+        std::vector<std::uint64_t> oldest;  // from each of them on: leave_youngest()
     };
     static bool look(Ring& ring, std::uint64_t until_ns);
-    [[nodiscard]] std::size_t undisturbed(const std::vector<Record>& records);
+    static std::uint64_t cut(Ring& ring, std::uint64_t at_ns);
+    void leave_youngest();
     void put_in_order(std::span<const Record> records);
 
     std::vector<Ring> rings_;
     std::vector<const Record*> in_order_;
-    std::vector<std::uint64_t> youngest_;  // undisturbed()
     bool has_more_ = false;
 };
 

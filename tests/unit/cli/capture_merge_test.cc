@@ -82,7 +82,7 @@ TEST(CaptureMerge, RingsOfAnyFillAreOneSequence) {
         for (std::size_t n = 0; n < count; ++n) {
             time += 100 + random.below(100);
             // Answers in front of their packet.
-            const std::uint64_t answered = random.below(4) == 0 ? random.below(90) : 0;
+            const std::uint64_t answered = random.below(4) == 0 ? random.below(900) : 0;
             written.push_back({time - answered, static_cast<std::uint32_t>(written.size())});
             ASSERT_TRUE(rings[i].write(written.back().time_ns, written.back().number));
             if (random.below(50) == 0) time += 5'000;
