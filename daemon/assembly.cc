@@ -260,6 +260,7 @@ void Assembly::list_networks(ControlState& control) const {
         }
         listed.trunks = wire->trunks();
         listed.view = [wire](std::uint32_t port) { return wire->view(port); };
+        listed.way = [wire](auto port, auto headers) { return wire->way(port, headers); };
         control.networks.push_back(std::move(listed));
     };
     for (const auto& [name, wire] : emulated_) {

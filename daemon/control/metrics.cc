@@ -191,10 +191,6 @@ void add_qps(Exposition& page, const ControlState& control, const std::vector<co
     }
     left_out -= qps.size();
     query_qps(control, qps);
-    const auto labels = [](const QpSnapshot& qp) {
-        return fmt::format("device=\"{}\",qpn=\"{:#x}\"", escaped_label(qp.slot->device->name),
-                           qp.slot->qp->qp_num());
-    };
     page.family("urnic_qps_without_series", MetricType::kGauge,
                 "QPs beyond http_qps of the daemon's configuration.");
     page.series("urnic_qps_without_series", "", left_out);
@@ -204,8 +200,8 @@ void add_qps(Exposition& page, const ControlState& control, const std::vector<co
     page.family("urnic_qp_info", MetricType::kGauge, "A QP: its program, state and peer.");
     for (const QpSnapshot& qp : qps) {
         page.series("urnic_qp_info",
-                    fmt::format("{},worker=\"{}\",state=\"{}\",peer_qpn=\"{:#x}\",program=\"{}\"", labels(qp),
-                                qp.worker, qp_state_name(qp.attr.state), qp.attr.dest_qp_num,
+                    fmt::format("{},worker=\"{}\",state=\"{}\",peer_qpn=\"{:#x}\",program=\"{}\"",
+                                qp_labels(qp), qp.worker, qp_state_name(qp.attr.state), qp.attr.dest_qp_num,
                                 escaped_label(qp.client->program)),
                     1);
     }
@@ -213,16 +209,17 @@ void add_qps(Exposition& page, const ControlState& control, const std::vector<co
                 "How fast congestion control lets a QP send.");
     for (const QpSnapshot& qp : qps) {
         if (qp.settings != nullptr) {
-            page.series("urnic_qp_rate_bits_per_second", labels(qp), qp.rate);
+            page.series("urnic_qp_rate_bits_per_second", qp_labels(qp), qp.rate);
         }
     }
     page.family("urnic_qp_cnps_total", MetricType::kCounter,
                 "Congestion notifications that a QP has received.");
     for (const QpSnapshot& qp : qps) {
         if (qp.settings != nullptr) {
-            page.series("urnic_qp_cnps_total", labels(qp), qp.cnps);
+            page.series("urnic_qp_cnps_total", qp_labels(qp), qp.cnps);
         }
     }
+    add_paths(page, control, qps);
 }
 
 }  // namespace

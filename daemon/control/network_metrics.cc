@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@ namespace {
 
 /// Of all networks together: the page stays below a megabyte.
 constexpr std::size_t kMostPorts = 1024;
+/// QPs whose way worker 0 looks up for one page, between its rounds.
+constexpr std::size_t kMostPaths = 1024;
 
 struct PortSample {
     std::string labels;
@@ -63,13 +66,10 @@ std::vector<PortSample> look(const ControlState& control, std::size_t& left_out)
         const std::size_t shown = std::min(ports, kMostPorts - first);
         left_out += ports - shown;
         for (std::size_t port = 0; port < shown; ++port) {
-            const std::string& name = port < network.devices.size()
-                                          ? network.devices[port]
-                                          : network.trunks[port - network.devices.size()];
-            samples.push_back(
-                {fmt::format("fabric=\"{}\",port=\"{}\"", escaped_label(network.fabric), escaped_label(name)),
-                 network.is_infiniband,
-                 {}});
+            samples.push_back({fmt::format("fabric=\"{}\",port=\"{}\"", escaped_label(network.fabric),
+                                           escaped_label(network.port_name(port))),
+                               network.is_infiniband,
+                               {}});
         }
         control.workers[0]->call([&] {
             for (std::size_t port = 0; port < shown; ++port) {
@@ -124,6 +124,44 @@ void add_networks(Exposition& page, const ControlState& control) {
     }
     for (const Series& series : kOfInfiniband) {
         add(series, [](const PortSample& sample) { return sample.is_infiniband; });
+    }
+}
+
+void add_paths(Exposition& page, const ControlState& control, const QpSnapshots& qps) {
+    std::vector<std::vector<std::uint32_t>> ways(std::min(qps.size(), kMostPaths));
+    std::vector<const EmulatedNetworkInfo*> networks(ways.size());
+    for (const EmulatedNetworkInfo& network : control.networks) {
+        control.workers[0]->call([&] {
+            for (std::size_t i = 0; i < ways.size(); ++i) {
+                const auto& names = network.devices;
+                const auto rnic = std::find(names.begin(), names.end(), qps[i].slot->device->name);
+                if (rnic == names.end()) {
+                    continue;
+                }
+                networks[i] = &network;
+                ways[i] = network.way(static_cast<std::uint32_t>(rnic - names.begin()),
+                                      std::as_bytes(std::span(qps[i].path.bytes).first(qps[i].path.length)));
+            }
+        });
+    }
+    const auto has_way = [](const auto& way) { return !way.empty(); };
+    if (std::none_of(ways.begin(), ways.end(), has_way)) {
+        return;
+    }
+    page.family("urnic_qp_path", MetricType::kGauge,
+                "The ports of emulated switches that packets of a QP pass, in order.");
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+        if (ways[i].empty()) {
+            continue;
+        }
+        std::string ports;
+        for (const std::uint32_t port : ways[i]) {
+            ports += (ports.empty() ? "" : " ") + networks[i]->port_name(port);
+        }
+        page.series("urnic_qp_path",
+                    fmt::format("{},fabric=\"{}\",ports=\"{}\"", qp_labels(qps[i]),
+                                escaped_label(networks[i]->fabric), escaped_label(ports)),
+                    1);
     }
 }
 

@@ -1,6 +1,10 @@
 #include "daemon/control/qp_snapshot.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "daemon/control/exposition.h"
 
 namespace urnic::daemon {
 
@@ -9,6 +13,7 @@ namespace {
 void query_qp(QpSnapshot& snapshot) {
     const Qp& qp = *snapshot.slot->qp;
     qp.query(snapshot.attr);
+    snapshot.path = qp.path();
     if (qp.config().congestion != nullptr) {
         snapshot.settings = qp.flow().settings();
         snapshot.rate = qp.flow().rate();
@@ -19,6 +24,11 @@ void query_qp(QpSnapshot& snapshot) {
 }
 
 }  // namespace
+
+std::string qp_labels(const QpSnapshot& qp) {
+    return fmt::format("device=\"{}\",qpn=\"{:#x}\"", escaped_label(qp.slot->device->name),
+                       qp.slot->qp->qp_num());
+}
 
 QpSnapshot snapshot_of(const ClientState& client, QpObject& qp) {
     return {.client = &client, .slot = &qp.slot, .type = qp.type, .worker = qp.worker};

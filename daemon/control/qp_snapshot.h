@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/fraction.h"
@@ -20,6 +21,7 @@ struct QpSnapshot {
     std::uint32_t worker = 0;
     // From here on: as of query_qps().
     abi::QpAttr attr{};
+    wire::Path path{};
     const congestion::Settings* settings = nullptr;  // nullptr: the QP has no rate
     BitsPerSecond rate = 0;
     BitsPerSecond target = 0;
@@ -27,6 +29,8 @@ struct QpSnapshot {
     std::uint64_t cnps = 0;
 };
 using QpSnapshots = std::vector<QpSnapshot>;
+/// What tells its series apart on the page of metrics.
+[[nodiscard]] std::string qp_labels(const QpSnapshot& qp);
 
 [[nodiscard]] QpSnapshot snapshot_of(const ClientState& client, QpObject& qp);
 [[nodiscard]] QpSnapshot snapshot_of(const ClientState& client, const XrcTargetObject& qp);

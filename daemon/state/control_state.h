@@ -3,11 +3,13 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,8 +58,14 @@ struct EmulatedNetworkInfo {
     std::vector<std::string> devices;  // by port
     std::vector<std::string> trunks;   // ports between switches, numbered on from those
     std::function<dataplane::NetworkPortView(std::uint32_t port)> view;
+    /// EmulatedNetwork::way(), EmulatedSubnet::way(), on worker 0.
+    std::function<std::vector<std::uint32_t>(std::uint32_t port, std::span<const std::byte> headers)> way;
     /// Of InfiniBand, on the control thread: takes the link of a trunk down or up; `port` as for `view`.
     std::function<void(std::uint32_t port, bool up)> set_link;
+
+    [[nodiscard]] const std::string& port_name(std::size_t port) const {
+        return port < devices.size() ? devices[port] : trunks[port - devices.size()];
+    }
 };
 
 /// A fabric of the configuration, emulated network or not.

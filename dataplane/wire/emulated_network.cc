@@ -93,6 +93,11 @@ struct EmulatedNetwork::Impl final : netsim::NetworkOutbox {
     /// frames.
     std::uint16_t receive_pause(std::uint32_t port, rte_mbuf** frames, std::uint16_t count);
     [[nodiscard]] bool flush_arrived();
+    [[nodiscard]] std::uint64_t hash_of(std::span<const std::byte> frame, const wire::Peek& seen) const {
+        return has_equal_ways && seen.is_ip ? flow_hash_of(frame, seen) : 0;
+    }
+    /// As view() numbers the port of a switch.
+    [[nodiscard]] std::uint32_t number_of(netsim::NodeIndex node, netsim::PortIndex port) const;
     [[nodiscard]] TimeNs next_event(std::uint32_t port) const {
         return has_arrivals[port] != 0 ? 0 : network->deadline();
     }
@@ -253,6 +258,13 @@ bool EmulatedNetwork::Impl::flush_arrived() {
     return true;
 }
 
+std::uint32_t EmulatedNetwork::Impl::number_of(netsim::NodeIndex node, netsim::PortIndex port) const {
+    const auto is_it = [&](const Trunk& trunk) { return trunk.node == node && trunk.port == port; };
+    const auto trunk = std::find_if(trunks.begin(), trunks.end(), is_it);
+    return trunk == trunks.end() ? port_of_node[network->routes().ports(node)[port].neighbour]
+                                 : static_cast<std::uint32_t>(hosts.size() + (trunk - trunks.begin()));
+}
+
 // Everything happens at its own time, however late in a round this is called: only what comes out does so
 // later. An RNIC that does not take what is for it stops the network's time, as a lossless wire does.
 void EmulatedNetwork::Impl::run() {
@@ -296,7 +308,7 @@ bool EmulatedNetwork::Impl::send(std::uint32_t port, rte_mbuf* frame) {
     item.priority = priority;
     item.ecn_capable = seen.is_ip && (seen.traffic_class & wire::kEcnMask) != 0;
     item.to = hosts[*to];
-    item.hash = has_equal_ways && seen.is_ip ? flow_hash_of(bytes, seen) : 0;
+    item.hash = hash_of(bytes, seen);
     item.frame = frame;
     item.port = *to;
     ++sent[port].sent_packets;
@@ -342,6 +354,29 @@ NetworkPortView EmulatedNetwork::view(std::uint32_t port) const {
         view.queue_bytes += there.queue_bytes(at.port, priority);
     }
     return view;
+}
+
+std::vector<std::uint32_t> EmulatedNetwork::way(std::uint32_t port,
+                                                std::span<const std::byte> headers) const {
+    const Impl& impl = *impl_;
+    const std::optional<std::uint32_t> to =
+        headers.size() < wire::kEthernetBytes ? std::nullopt : impl.wire.port_of(headers);
+    if (!to || *to == port) {
+        return {};
+    }
+    const std::uint64_t hash = impl.hash_of(headers, wire::peek(headers));
+    std::vector<std::uint32_t> ports;
+    netsim::NodeIndex node = impl.network->routes().ports(impl.hosts.at(port))[0].neighbour;
+    // Shortest ways pass no switch twice.
+    while (node != impl.hosts[*to]) {
+        const std::optional<netsim::PortIndex> out = impl.network->egress(node, impl.hosts[*to], hash);
+        if (!out) {
+            return {};
+        }
+        ports.push_back(impl.number_of(node, *out));
+        node = impl.network->routes().ports(node)[*out].neighbour;
+    }
+    return ports;
 }
 
 }  // namespace urnic::dataplane

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -51,6 +52,10 @@ class EmulatedSubnet {
     [[nodiscard]] const std::vector<std::string>& trunks() const;
     /// Of the switch's port to an RNIC; of trunks()[i] with the number of RNICs + i.
     [[nodiscard]] NetworkPortView view(std::uint32_t port) const;
+    /// The switches' ports, numbered as for view(), by which a packet of the RNIC `port` goes whose front, an
+    /// LRH at least, is `headers`. Empty: it does not go through the network, or to nobody.
+    [[nodiscard]] std::vector<std::uint32_t> way(std::uint32_t port,
+                                                 std::span<const std::byte> headers) const;
 
     /// Takes the link of an RNIC, or of a trunk, down or up; ports are numbered as for view(). Nobody manages
     /// the subnet: the ports of a link that comes up are Active at once.

@@ -133,6 +133,8 @@ class Qp {
         flow_.settings_changed(clock, settings);
     }
 
+    /// Where it sends; of a QP that sends datagrams, and before RTR, without bytes.
+    [[nodiscard]] virtual const wire::Path& path() const = 0;
     [[nodiscard]] virtual QpState state() const = 0;
     [[nodiscard]] std::uint32_t qp_num() const { return config_.qp_num; }
     [[nodiscard]] const QpConfig& config() const { return config_; }

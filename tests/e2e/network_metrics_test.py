@@ -1,5 +1,7 @@
 """Emulated networks on the daemon's page of metrics and on its page for people: each port of each switch."""
 
+import os
+
 import browser
 import harness
 import metrics_test
@@ -44,8 +46,35 @@ class Network(metrics_test.Metrics):
         self.assertEqual(families["urnic_network_ports_without_series"].samples[0].value, 0)
 
 
+    def start_writing(self, *words):
+        """Two connected QPs, as long as the test takes."""
+        port = harness.free_port()
+        command = [harness.URNIC, "run", "--socket", self.socket, "--", "ib_write_bw", "-F", "--run_infinitely", "-p", port, *words]
+        for rest in (["-d", "urnic1"], ["-d", "urnic0", "127.0.0.1"]):
+            program = harness.start([*command, *rest], env=dict(os.environ))
+            self.addCleanup(harness.finish, program)
+            self.addCleanup(harness.end_group, program)
+            if len(rest) == 2:
+                self.assertTrue(harness.wait_until(lambda: harness.listening(port, program.pid)))
+
+    def expect_paths(self):
+        def paths():
+            family = self.families().get("urnic_qp_path")
+            return {sample.labels["device"]: sample.labels["ports"] for sample in family.samples} if family else {}
+        self.assertTrue(harness.wait_until(lambda: len(paths()) == 2, pause=0.2), self.ask()[1])
+        self.assertEqual(paths(), {"urnic0": "s1>s2 urnic1", "urnic1": "s2>s1 urnic0"})
+        families = self.families()
+        self.assertEqual({(sample.labels["device"], sample.labels["qpn"]) for sample in families["urnic_qp_path"].samples},
+                         {(sample.labels["device"], sample.labels["qpn"]) for sample in families["urnic_qp_info"].samples})
+
+
 class Ethernet(Network):
     wire = NETWORK
+
+    def test_paths(self):
+        self.assertNotIn("urnic_qp_path", self.families())
+        self.start_writing("-x", "1")
+        self.expect_paths()
 
     def test_it_agrees_with_status(self):
         self.send("-x", "1")
@@ -64,6 +93,10 @@ class Infiniband(Network):
         text = config.read_text(encoding="utf-8")
         config.write_text(text.replace('name = "urnic0"\n', 'name = "urnic0"\nlink_layer = "infiniband"\n'), encoding="utf-8")
         super().start_daemon()
+
+    def test_paths(self):
+        self.start_writing()
+        self.expect_paths()
 
     def test_it_agrees_with_status(self):
         self.send()
@@ -90,6 +123,13 @@ class Live(Network):
         # The buffer holds 1,000 KB, and may be full.
         most = f"Number({rows}.find(row => row[0] === 'lab/s1>s2')[4].replaceAll(',', ''))"
         self.browser.wait_for(f"{most} > 4")
+        self.assertTrue(self.browser.evaluate("document.getElementById('paths_title').hidden"))
+        self.start_writing("-x", "1")
+        paths = rows.replace("#ports", "#paths")
+        self.browser.wait_for(f"{paths}.length === 2")
+        self.assertEqual({row[0] for row in self.browser.evaluate(paths)}, {"lab: s1>s2 urnic1", "lab: s2>s1 urnic0"})
+        links = "Array.from(document.querySelectorAll('#paths a'), link => link.textContent)"
+        self.assertEqual({link.split("/")[0] for link in self.browser.evaluate(links)}, {"urnic0", "urnic1"})
         self.assertEqual(self.browser.problems, [])
 
 

@@ -32,7 +32,7 @@
 
   /** What a page of metrics says, by RNIC: counters are summed over workers. */
   function read(text) {
-    const seen = {version: "", uptime: 0, clients: 0, devices: new Map(), ports: new Map(), portsLeftOut: 0, qps: new Map(), leftOut: 0};
+    const seen = {version: "", uptime: 0, clients: 0, devices: new Map(), ports: new Map(), paths: new Map(), portsLeftOut: 0, qps: new Map(), leftOut: 0};
     const key = labels => `${labels.device}/${labels.qpn}`;
     for (const {name, labels, value} of parse(text)) {
       if (name === "urnic_build_info") seen.version = labels.version;
@@ -42,7 +42,11 @@
       else if (name === "urnic_qp_info") seen.qps.set(key(labels), {...labels});
       else if (name === "urnic_qp_rate_bits_per_second") Object.assign(seen.qps.get(key(labels)) || {}, {rate: value});
       else if (name === "urnic_qp_cnps_total") Object.assign(seen.qps.get(key(labels)) || {}, {cnps: value});
-      else if (name === "urnic_network_ports_without_series") seen.portsLeftOut = value;
+      else if (name === "urnic_qp_path") {
+        const path = `${labels.fabric}: ${labels.ports}`;
+        if (!seen.paths.has(path)) seen.paths.set(path, []);
+        seen.paths.get(path).push(labels);
+      } else if (name === "urnic_network_ports_without_series") seen.portsLeftOut = value;
       else if (labels.fabric !== undefined && labels.port !== undefined) {
         const port = `${labels.fabric}/${labels.port}`;
         if (!seen.ports.has(port)) seen.ports.set(port, new Map());
@@ -120,6 +124,17 @@
           each(counters, "pauses_received", () => rounded.format(rate(name, "pauses_sent") + rate(name, "pauses_received"))),
           each(counters, "xmit_wait_nanoseconds", counter => rounded.format(rate(name, counter) * 1e-7))];
       }));
+    showPaths(seen);
+  }
+
+  /** The ports of switches that packets pass, and the QPs that send them there. */
+  function showPaths(seen) {
+    element("paths_title").hidden = seen.paths.size === 0;
+    fill(element("paths"), ["ports, in order", "QPs"], Array.from(seen.paths, ([path, qps]) => {
+      const links = document.createElement("span");
+      for (const qp of qps) links.append(links.childNodes.length === 0 ? "" : ", ", qpLink(`${qp.device}/${qp.qpn}`, qp));
+      return [path, links];
+    }));
   }
 
   /** Counters that have grown since the page was opened; what grows now is red. */

@@ -36,6 +36,7 @@ class RcQp : public Qp {
     void end_pause(TimeNs now) override { send_state_.restart_timers(now); }
     void leave_worker() override { clear_reorder_buffers(); }
     void forget_srq(const SharedRecvQueue& srq) override { responder_.forget_srq(srq); }
+    [[nodiscard]] const wire::Path& path() const override { return common_.path; }
     [[nodiscard]] QpState state() const override { return common_.state; }
 
   protected:

@@ -22,6 +22,7 @@ class UnreliableQp : public Qp {
     [[nodiscard]] std::uint32_t sends_taken() const override { return requester_.taken(); }
     /// To be asked before a second packet of it goes out.
     [[nodiscard]] Psn first_psn_of(std::uint32_t /*index*/) const override { return requester_.next_psn(); }
+    [[nodiscard]] const wire::Path& path() const override { return common_.path; }
     [[nodiscard]] QpState state() const override { return common_.state; }
 
   protected:

@@ -43,11 +43,13 @@ class PlainQp final : public Qp {
     }
     bool progress(TimeNs, std::uint32_t, Outbox&) override { return false; }
     [[nodiscard]] TimeNs deadline() const override { return kNever; }
+    [[nodiscard]] const wire::Path& path() const override { return path_; }
     [[nodiscard]] QpState state() const override { return attr_.state; }
     [[nodiscard]] bool has_unsent() const override { return attr_.state == QpState::kRts; }
 
   private:
     abi::QpAttr attr_{};
+    wire::Path path_{};
 };
 
 abi::DeviceCaps test_caps() {

@@ -205,13 +205,22 @@ TEST_F(EmulatedNetworkTest, FlowsSpreadOverEqualWays) {
         EXPECT_NE(found, trunks.end());
         return lab.network.view(static_cast<std::uint32_t>(3 + (found - trunks.begin()))).counters.tx_packets;
     };
+    const auto sent = [&](std::uint32_t port) { return lab.network.view(port).counters.tx_packets; };
     constexpr std::uint16_t kFlows = 64;
+    constexpr std::size_t kHeaders = wire::kEthernetBytes + wire::kIpv4Bytes + wire::kUdpBytes;
     for (std::uint16_t flow = 0; flow < kFlows; ++flow) {
         for (int i = 0; i < 2; ++i) {
             rte_mbuf* frame =
                 Emulated::make_frame(0, 2, wire::kEct0, 4, static_cast<std::uint16_t>(0xc000 + flow));
+            const std::vector<std::uint32_t> way = lab.network.way(0, frame_bytes(frame).first(kHeaders));
+            ASSERT_EQ(way.size(), 3U);
+            EXPECT_EQ(way.back(), 2U) << "the port to the RNIC";
+            const std::uint64_t before[] = {sent(way[0]), sent(way[1]), sent(way[2])};
             ASSERT_EQ(lab.at(0).tx_burst(0, &frame, 1), 1);
             ASSERT_EQ(lab.finish(2), 1U);
+            for (std::size_t hop = 0; hop < 3; ++hop) {
+                EXPECT_EQ(sent(way[hop]), before[hop] + 1) << "the frame went another way than it was said";
+            }
         }
     }
     EXPECT_EQ(packets("s1>s4") + packets("s1>s5"), 2U * kFlows);
@@ -219,6 +228,19 @@ TEST_F(EmulatedNetworkTest, FlowsSpreadOverEqualWays) {
     EXPECT_GT(packets("s1>s4"), kFlows / 2U);  // half of them on average
     EXPECT_GT(packets("s1>s5"), kFlows / 2U);
     EXPECT_EQ(packets("s2>s4"), 0U);
+}
+
+TEST_F(EmulatedNetworkTest, WhatDoesNotGoThroughItHasNoWay) {
+    Emulated lab;
+    rte_mbuf* frame = Emulated::make_frame(0, 0);
+    EXPECT_TRUE(lab.network.way(0, frame_bytes(frame)).empty()) << "its own";
+    for (std::size_t length = 0; length < wire::kEthernetBytes; ++length) {
+        EXPECT_TRUE(lab.network.way(1, frame_bytes(frame).first(length)).empty()) << "a front that is cut";
+    }
+    EXPECT_EQ(lab.network.way(1, frame_bytes(frame)), std::vector<std::uint32_t>{0});
+    rte_pktmbuf_mtod(frame, std::uint8_t*)[0] = 1;
+    EXPECT_TRUE(lab.network.way(1, frame_bytes(frame)).empty()) << "to a group";
+    free_frames({&frame, 1});
 }
 
 }  // namespace

@@ -125,6 +125,37 @@ TEST_F(EmulatedSubnetTest, ItsOwnLidAndLidsOfNobody) {
     EXPECT_EQ(subnet_->view(0).infiniband.rcv_switch_relay_errors, 1U);
 }
 
+TEST_F(EmulatedSubnetTest, TheWayIsThatOfTheTables) {
+    const std::vector<std::string>& trunks = subnet_->trunks();
+    const auto trunk = [&](const char* name) {
+        return static_cast<std::uint32_t>(4 +
+                                          (std::find(trunks.begin(), trunks.end(), name) - trunks.begin()));
+    };
+    const auto way = [&](std::uint16_t dlid) {
+        rte_mbuf* frame = frame_to(dlid, 0);
+        const std::vector<std::uint32_t> ports = subnet_->way(0, frame_bytes(frame));
+        free_frames({&frame, 1});
+        return ports;
+    };
+    using Ports = std::vector<std::uint32_t>;
+    EXPECT_EQ(way(2), Ports{1});
+    EXPECT_EQ(way(4), (Ports{trunk("s1>s2"), 3}));
+    EXPECT_EQ(way(1), Ports{}) << "its own";
+    EXPECT_EQ(way(0x99), Ports{}) << "of nobody";
+    EXPECT_EQ(way(0xc001), Ports{}) << "a group";
+    EXPECT_EQ(subnet_->way(0, {}), Ports{}) << "a front that is cut";
+    // Both switches send LID 4 to each other.
+    const netsim::NodeIndex second = subnet_->switches()[1];
+    const auto of_second = subnet_->network().routes().ports(second);
+    std::uint8_t back = 1;
+    while (of_second[back - 1U].neighbour != subnet_->switches()[0]) {
+        ++back;
+    }
+    std::vector<std::uint8_t> ports(64, back);
+    subnet_->set_linear(second, 0, ports);
+    EXPECT_EQ(way(4), Ports{}) << "a loop";
+}
+
 TEST_F(EmulatedSubnetTest, MembersOfAGroupGetTheirCopies) {
     const std::vector<netsim::NodeIndex> members = {subnet_->node_of(0), subnet_->node_of(1),
                                                     subnet_->node_of(3)};
