@@ -50,7 +50,9 @@ class Container:
         return harness.wait_until(is_up, pause=0.2)
 
     def run(self, *words):
-        return harness.run(["nsenter", "--target", self.init, "--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd", "--", *words])
+        """What is installed there is in /usr/local, where scripts of this project look for no program."""
+        enter = ["nsenter", "--target", self.init, "--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd", "--"]
+        return harness.run([*enter, *words], env={**harness.clean_environment(), "PATH": f"/usr/local/bin:{os.environ['PATH']}"})
 
     def close(self):
         if self.init is not None:
