@@ -21,7 +21,7 @@ constexpr const char* kPython = "/usr/bin/python3";
 
 // Beside the program, where it is built and where it is installed.
 fs::path find_script() {
-    const fs::path script = fs::read_symlink("/proc/self/exe").parent_path() / "draw.py";
+    fs::path script = fs::read_symlink("/proc/self/exe").parent_path() / "draw.py";
     if (access(script.c_str(), R_OK) != 0) {
         throw std::runtime_error(
             fmt::format("there is no {}: install with meson install, or give --no-draw", script.string()));
