@@ -64,8 +64,8 @@ class EmulatedNetwork {
     [[nodiscard]] const std::vector<std::string>& trunks() const;
     /// Of the switch's port to an RNIC; of trunks()[i] with the number of RNICs + i. On worker 0.
     [[nodiscard]] NetworkPortView view(std::uint32_t port) const;
-    /// The switches' ports, numbered as for view(), by which a frame of the RNIC `port` goes whose front, up to
-    /// the UDP header, is `headers`. Empty: it does not go through the network. On worker 0.
+    /// The switches' ports, numbered as for view(), by which a frame of the RNIC `port` goes whose front, up
+    /// to the UDP header, is `headers`. Empty: it does not go through the network. On worker 0.
     [[nodiscard]] std::vector<std::uint32_t> way(std::uint32_t port,
                                                  std::span<const std::byte> headers) const;
 
