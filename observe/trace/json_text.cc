@@ -1,7 +1,5 @@
 #include "observe/trace/json_text.h"
 
-#include <algorithm>
-#include <bit>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -27,53 +25,6 @@ std::uint64_t word_at(const char* from, std::size_t bytes) {
     return word;
 }
 
-constexpr std::uint64_t kNsPerMilli = 1'000'000;
-constexpr int kFractionDigits = 6;
-
-/// Returns whether the double has so few digits that nlohmann's Grisu2 finds all of them. A decimal number of
-/// up to 15 digits is the shortest that reads as its double; Grisu2 takes a longer one where it lies at the
-/// very edge of the numbers that do, about once in a thousand.
-bool has_shortest_digits(std::uint64_t ns, double ms) {
-    constexpr std::uint64_t kMost = 999'999'999'999'999;
-    constexpr unsigned kMantissaBits = 52;
-    constexpr unsigned kExponentBias = 1023 + kMantissaBits;
-    constexpr std::int64_t kHalf = kNsPerMilli / 2;  // of what lies between two doubles, in the unit of `off`
-    constexpr std::int64_t kEdge = kHalf / 128;
-    if (ns == 0 || ns > kMost) return false;
-    const auto bits = std::bit_cast<std::uint64_t>(ms);
-    const std::uint64_t fraction = bits & ((std::uint64_t{1} << kMantissaBits) - 1);
-    const auto shift = kExponentBias - static_cast<unsigned>(bits >> kMantissaBits);
-    if (fraction == 0) return false;  // the double below is nearer
-    const std::uint64_t mantissa = fraction | std::uint64_t{1} << kMantissaBits;
-    // How far the double is from the time: small, so that what leaves 64 bits does not count.
-    const auto off = static_cast<std::int64_t>(mantissa * kNsPerMilli - (shift < 64 ? ns << shift : 0));
-    return off < kHalf - kEdge && off > kEdge - kHalf;
-}
-
-/// As nlohmann::json has it: "0.0", "1.5", "2e-06".
-char* put_decimal(std::uint64_t ns, char* to, char* end) {
-    constexpr std::uint64_t kLeastWithPoint = 100;
-    if (ns < kLeastWithPoint) {
-        const bool has_two = ns >= 10;
-        *to++ = static_cast<char>('0' + (has_two ? ns / 10 : ns));
-        if (has_two && ns % 10 != 0) {
-            *to++ = '.';
-            *to++ = static_cast<char>('0' + ns % 10);
-        }
-        return std::copy_n(has_two ? "e-05" : "e-06", 4, to);
-    }
-    to = std::to_chars(to, end, ns / kNsPerMilli).ptr;
-    auto fraction = static_cast<std::uint32_t>(ns % kNsPerMilli);
-    *to++ = '.';
-    int digits = kFractionDigits;
-    for (; digits > 1 && fraction % 10 == 0; --digits) fraction /= 10;
-    for (int i = digits - 1; i >= 0; --i) {
-        to[i] = static_cast<char>('0' + fraction % 10);
-        fraction /= 10;
-    }
-    return to + digits;
-}
-
 }  // namespace
 
 bool JsonText::is_plain(std::string_view text) {
@@ -93,14 +44,20 @@ void JsonText::escaped(std::string_view text) {
 void JsonText::real(double value) { raw(nlohmann::json(value).dump()); }
 
 void JsonText::milliseconds(std::uint64_t ns, bool is_negative) {
-    const double ms = static_cast<double>(ns) / static_cast<double>(kNsPerMilli);
-    if (!has_shortest_digits(ns, ms)) {
-        real(is_negative ? -ms : ms);
-        return;
+    constexpr std::uint64_t kNsPerMilli = 1'000'000;
+    constexpr std::size_t kMostFraction = 6;
+    if (is_negative) raw("-");
+    number(ns / kNsPerMilli);
+    raw(".");
+    std::uint64_t fraction = ns % kNsPerMilli;
+    std::size_t digits = kMostFraction;
+    for (; digits > 1 && fraction % 10 == 0; --digits) fraction /= 10;
+    char* const to = room(digits);
+    for (std::size_t i = digits; i > 0; --i) {
+        to[i - 1] = static_cast<char>('0' + fraction % 10);
+        fraction /= 10;
     }
-    char* to = room(2 * kMostDigits);
-    if (is_negative) *to++ = '-';
-    size_ = static_cast<std::size_t>(put_decimal(ns, to, to + kMostDigits) - buffer_.data());
+    size_ += digits;
 }
 
 void JsonText::texts(const std::vector<std::string>& list) {

@@ -1,5 +1,5 @@
-// JSON as text into one buffer that is kept: for events, which come by the million. The text is the same, to
-// the byte, as that of nlohmann::json::dump().
+// JSON as text into one buffer that is kept: for events, which come by the million. Strings and real numbers
+// are those of nlohmann::json::dump().
 #pragma once
 
 #include <charconv>
@@ -43,7 +43,7 @@ class JsonText {
             static_cast<std::size_t>(std::to_chars(to, to + kMostDigits, value, base).ptr - buffer_.data());
     }
     void real(double value);
-    /// That time as the double that is nearest to it in milliseconds.
+    /// That time in milliseconds, to the nanosecond: "0.0", "12.5", "0.000002".
     void milliseconds(std::uint64_t ns, bool is_negative);
     /// An array of strings.
     void texts(const std::vector<std::string>& list);
